@@ -1,0 +1,19 @@
+"""Rows of the connectors package, one file a thing."""
+
+from connectors.models.catalog import CatalogListing, CatalogTool, ListingKind
+from connectors.models.connection import Connection, TimelineEntry
+from connectors.models.connector import Connector
+from connectors.models.custom_server import CustomServer
+from connectors.models.tool_call import CallStatus, ToolCall
+
+__all__ = [
+    "CallStatus",
+    "CatalogListing",
+    "CatalogTool",
+    "Connection",
+    "Connector",
+    "CustomServer",
+    "ListingKind",
+    "TimelineEntry",
+    "ToolCall",
+]

@@ -1,0 +1,86 @@
+"""ToolCall: the ledger. One row per request that an app made of an upstream server.
+
+    queued → claimed → sent → succeeded | failed | cancelled | input_required | outcome_unknown
+    queued | claimed → expired | cancelled | failed
+
+Every move is a conditional UPDATE. `sent` is committed before the first byte goes upstream, so
+`outcome_unknown` is exactly: sent, and no answer came.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from mcphub.core import ids
+from tenants.scoping import TenantScoped
+
+
+class CallStatus(models.TextChoices):
+    QUEUED = "queued"
+    CLAIMED = "claimed"
+    SENT = "sent"
+    INPUT_REQUIRED = "input_required"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    OUTCOME_UNKNOWN = "outcome_unknown"
+
+
+OPEN_STATUSES = (CallStatus.QUEUED, CallStatus.CLAIMED, CallStatus.SENT, CallStatus.INPUT_REQUIRED)
+
+
+class ToolCall(TenantScoped):
+    """`sealed_params` opens to the JSON-RPC params, `sealed_outcome` to {"result": …} or {"error":
+    …}.
+
+    `method` is the MCP method (`tools/call`, `resources/read`, `prompts/get`, …); `target` the
+    tool, URI or prompt name.
+    """
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    member_id = models.UUIDField()
+    connection_id = models.UUIDField()
+    server = models.CharField(max_length=24)
+    method = models.CharField(max_length=60, default="tools/call")
+    target = models.CharField(max_length=2000, blank=True)
+    status = models.CharField(max_length=16, choices=CallStatus.choices, default=CallStatus.QUEUED)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    worker = models.CharField(max_length=80, blank=True)
+    reply_to = models.CharField(max_length=80, blank=True)
+    sealed_params = models.BinaryField()
+    sealed_outcome = models.BinaryField(null=True, blank=True)
+    is_tool_error = models.BooleanField(default=False)
+    problem_code = models.CharField(max_length=60, blank=True)
+    problem_detail = models.CharField(max_length=500, blank=True)
+    progress = models.JSONField(null=True, blank=True)
+    timeout_ms = models.PositiveIntegerField()
+    deadline_at = models.DateTimeField()
+    is_cancel_requested = models.BooleanField(default=False)
+    idempotency_key = models.CharField(max_length=255, null=True, blank=True)  # noqa: DJ001  (NULL is not unique, "" is)
+    body_hash = models.CharField(max_length=64, blank=True)
+    created_at = models.DateTimeField()
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(TenantScoped.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(
+                fields=["tenant", "member_id", "idempotency_key"], name="idempotency_key_once"
+            )
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["tenant", "member_id", "-id"], name="call_by_member"),
+            models.Index(fields=["connection_id", "-id"], name="call_by_connection"),
+            models.Index(
+                fields=["status", "deadline_at"],
+                condition=models.Q(status__in=["queued", "claimed", "sent", "input_required"]),
+                name="call_open",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.target} ({self.status})"

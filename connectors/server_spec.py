@@ -1,0 +1,52 @@
+"""ServerSpec: what both kinds of server (preset and custom) reduce to before anything is opened."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from mcphub.core.crypto import Secret
+
+
+class Transport(StrEnum):
+    """How to reach a server; `auto` is Streamable HTTP with the SSE fallback rule."""
+
+    AUTO = "auto"
+    STREAMABLE_HTTP = "streamable-http"
+    SSE = "sse"
+    STDIO = "stdio"
+
+
+class Era(StrEnum):
+    """Spec terms: handshake-based (≤ 2025-11-25) or per-request metadata (2026-07-28)."""
+
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+class AuthType(StrEnum):
+    NONE = "none"
+    BEARER = "bearer"
+    HEADERS = "headers"
+    OAUTH = "oauth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSpec:
+    """Everything the session host needs to open one session; seconds for every duration."""
+
+    connection_id: uuid.UUID
+    tenant_id: uuid.UUID
+    member_id: uuid.UUID
+    slug: str
+    url: str
+    transport: Transport = Transport.AUTO
+    command: tuple[str, ...] = ()
+    environment: Mapping[str, Secret] = field(default_factory=dict)
+    headers: Mapping[str, Secret] = field(default_factory=dict)
+    era_hint: Era | None = None
+    """Era that was detected before; re-checked when it fails."""
+    connect_timeout: float = 10.0
+    call_timeout: float = 60.0

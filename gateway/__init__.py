@@ -1,0 +1,1 @@
+"""mcphub as one MCP server for downstream clients."""

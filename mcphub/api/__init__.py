@@ -1,0 +1,1 @@
+"""What the REST code of all packages shares: problem documents, pagination, schema."""

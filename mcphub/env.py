@@ -1,0 +1,79 @@
+"""Typed readers of the environment; a bad value stops the start with one clear line.
+
+Every reader takes `NAME` from the environment, or from the file that `NAME_FILE` names (for secrets
+mounted as files).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off", ""}
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def text(name: str, default: str = "") -> str:
+    """Return the value, whitespace stripped; `NAME_FILE` wins over nothing, `NAME` wins over both."""
+    value = os.environ.get(name)
+    if value is not None:
+        return value.strip()
+    file = os.environ.get(f"{name}_FILE")
+    if not file:
+        return default
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except OSError as exc:
+        raise ImproperlyConfigured(f"{name}_FILE: cannot read {file}: {exc.strerror}") from exc
+
+
+def flag(name: str, *, default: bool = False) -> bool:
+    value = text(name, "1" if default else "0").lower()
+    if value in TRUE:
+        return True
+    if value in FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name}: {value!r} is not a yes or no (use 1 or 0)")
+
+
+def integer(name: str, default: int, *, minimum: int = 0, maximum: int = 2**31) -> int:
+    value = text(name, str(default))
+    try:
+        number = int(value)
+    except ValueError as exc:
+        raise ImproperlyConfigured(f"{name}: {value!r} is not a whole number") from exc
+    if not minimum <= number <= maximum:
+        raise ImproperlyConfigured(f"{name}: {number} is not between {minimum} and {maximum}")
+    return number
+
+
+def seconds(name: str, default: float, *, maximum: float = 366 * 86400.0) -> float:
+    """Return a duration in seconds; accepts `90`, `90s`, `15m`, `250ms`, `2h`, `30d`."""
+    value = text(name, f"{default}s")
+    digits = value.rstrip("smhd")
+    unit = value[len(digits) :] or "s"
+    try:
+        number = float(digits) * UNITS[unit]
+    except (KeyError, ValueError) as exc:
+        raise ImproperlyConfigured(
+            f"{name}: {value!r} is not a duration such as 90s or 15m"
+        ) from exc
+    if not 0 <= number <= maximum:
+        raise ImproperlyConfigured(f"{name}: {value!r} is not between 0 and {maximum:.0f} seconds")
+    return number
+
+
+def items(name: str, default: str = "") -> list[str]:
+    """Return a comma-separated list, empty items dropped."""
+    return [item.strip() for item in text(name, default).split(",") if item.strip()]
+
+
+def url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
+    value = text(name, default)
+    if value and urlsplit(value).scheme not in schemes:
+        raise ImproperlyConfigured(f"{name}: needs a URL that starts with {' or '.join(schemes)}")
+    return value

@@ -1,0 +1,1 @@
+"""What happened, redacted: every JSON-RPC message, and the live events about it."""

@@ -1,1 +1,1 @@
-"""What a user can connect to, and doing it: presets, custom servers, connections, sessions, calls."""
+"""What a user can connect to, and doing it: presets, servers, connections, calls."""

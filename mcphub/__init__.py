@@ -1,3 +1,3 @@
-"""Composition root and kernel of mcphub: settings, wiring, and what every package may use (`core`, `api`)."""
+"""Composition root and kernel: settings, wiring, and what every package may use."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The Celery application: lifecycle tasks and sweeps; calls travel by lanes instead (decision 0003)."""
+"""The Celery application: lifecycle tasks and sweeps; calls travel by lanes instead."""
 
 from __future__ import annotations
 

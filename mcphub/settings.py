@@ -1,4 +1,4 @@
-"""Every setting, read once, through env.py; a bad value stops the start. Each is explained in docs/configuration.md."""
+"""Every setting, read once through env.py; docs/configuration.md explains each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mcphub import env, services_urls
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# --- keys and addresses -----------------------------------------------------------------------
+# --- keys and addresses
 SECRET_KEY = env.text("MCPHUB_SECRET_KEY")
 MCPHUB_KEYS = env.text("MCPHUB_KEYS")
 DEBUG = False
@@ -19,7 +19,7 @@ ALLOWED_HOSTS = env.items("MCPHUB_ALLOWED_HOSTS") or services_urls.hosts_of(BASE
 CSRF_TRUSTED_ORIGINS = [BASE_URL, *env.items("MCPHUB_TRUSTED_ORIGINS")]
 IS_HTTPS = BASE_URL.startswith("https://")
 
-# --- stores -----------------------------------------------------------------------------------
+# --- stores
 DATABASES = {
     "default": services_urls.database(
         env.url("MCPHUB_DATABASE_URL", "", schemes=("postgres", "postgresql", "sqlite"))
@@ -38,7 +38,7 @@ CHANNEL_LAYERS = {
     }
 }
 
-# --- Celery: a doorbell for lifecycle work; the database is the truth ---------------------------
+# --- Celery: a doorbell for lifecycle work; the database is the truth
 CELERY_BROKER_URL = services_urls.celery_broker(REDIS_URL)
 CELERY_TASK_DEFAULT_QUEUE = f"{REDIS_PREFIX}.lifecycle"
 CELERY_TASK_ACKS_LATE = False
@@ -63,7 +63,7 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_WORKER_SEND_TASK_EVENTS = False
 
-# --- apps and requests ------------------------------------------------------------------------
+# --- apps and requests
 INSTALLED_APPS = [
     "django.contrib.admin",
     "django.contrib.auth",
@@ -118,7 +118,7 @@ AUTH_PASSWORD_VALIDATORS = [
 LOGIN_URL = "/admin/login/"
 DATA_UPLOAD_MAX_MEMORY_SIZE = 4 << 20
 
-# --- cookies and transport security ------------------------------------------------------------
+# --- cookies and transport security
 SESSION_COOKIE_NAME = "__Host-mcphub" if IS_HTTPS else "mcphub"
 CSRF_COOKIE_NAME = "__Host-mcphub-csrf" if IS_HTTPS else "mcphub-csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS
@@ -132,7 +132,7 @@ SECURE_PROXY_SSL_HEADER = (
 CORS_ALLOWED_ORIGINS: list[str] = env.items("MCPHUB_CORS_ORIGINS")
 CORS_EXPOSE_HEADERS = ["etag", "location", "retry-after", "x-mcphub-seq", "idempotent-replayed"]
 
-# --- static files, language ---------------------------------------------------------------------
+# --- static files, language
 STATIC_URL = "/static/"
 SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_AUTOREFRESH = False
@@ -140,7 +140,7 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 USE_I18N = False
 
-# --- REST ---------------------------------------------------------------------------------------
+# --- REST
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "tenants.api.authentication.BearerAuthentication",
@@ -164,14 +164,13 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
 }
 
-# --- egress (security reference §4) ---------------------------------------------------------------
+# --- egress (security reference §4)
 EGRESS_ALLOW = env.items("MCPHUB_EGRESS_ALLOW")
 EGRESS_ALLOW_LOOPBACK = env.flag("MCPHUB_EGRESS_ALLOW_LOOPBACK")
 EGRESS_PORTS = [int(port) for port in env.items("MCPHUB_EGRESS_PORTS", "443")]
 STDIO_ENABLED = env.flag("MCPHUB_STDIO_ENABLED")
 
 # --- limits (security reference §5); seconds and bytes
----------------------------------------------
 MAX_BODY_BYTES = env.integer("MCPHUB_MAX_BODY_BYTES", 8 << 20)
 MAX_ARGUMENT_BYTES = env.integer("MCPHUB_MAX_ARGUMENT_BYTES", 1 << 20)
 MAX_TOOLS = env.integer("MCPHUB_MAX_TOOLS", 2000)
@@ -188,12 +187,10 @@ CONNECT_SESSION_TTL_MAX = env.seconds("MCPHUB_CONNECT_SESSION_TTL_MAX", 4 * 3600
 REACT_MCP_STORAGE = env.flag("MCPHUB_REACT_MCP_STORAGE")
 
 # --- worker
------------------------------------------------------------------------------------------
 WORKER_SLOT = env.text("MCPHUB_WORKER_SLOT")
 WORKER_TTL = env.seconds("MCPHUB_WORKER_TTL", 15.0)
 
 # --- logs: third-party loggers are capped, since some write tokens and session ids
--------------------
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,

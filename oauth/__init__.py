@@ -1,1 +1,1 @@
-"""Permission to act for a user at an upstream server (OAuth 2.1); see docs/decisions for what is not here yet."""
+"""Permission to act for a user at an upstream server (OAuth 2.1)."""

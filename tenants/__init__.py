@@ -1,1 +1,1 @@
-"""Who is asking: tenants, members, credentials of the hub itself, and the Principal that they resolve to."""
+"""Who is asking: tenants, members, the hub's own credentials, and the Principal they become."""

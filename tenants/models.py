@@ -44,7 +44,7 @@ class Role(models.TextChoices):
 
 
 class Membership(TenantScoped):
-    """One person in one tenant: somebody who logs in (`user`) or an end user of an app (`external_id`)."""
+    """One person in one tenant: who logs in (`user`) or an app's end user (`external_id`)."""
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     user = models.ForeignKey(

@@ -1,10 +1,8 @@
-"""Tenant scoping that fails closed: rows of a tenant are reached through a Principal, or not at
-all.
+"""Tenant scoping that fails closed: a tenant's rows are reached through a Principal, or not at all.
 
 `Model.objects` refuses every query (sync and async) until it is told whose rows are meant:
-`Model.objects.of(principal)`.
-`Model.unscoped` is for the system's own work (sweeps, admin site, relations) and named so that it
-is seen in review.
+`Model.objects.of(principal)`. `Model.unscoped` is for the system's own work (sweeps, admin site,
+relations) and named so that it is seen in review.
 """
 
 from __future__ import annotations
@@ -15,14 +13,14 @@ from django.db import models
 
 from tenants.principal import Principal
 
-M = TypeVar("M", bound=models.Model, covariant=True)
+M_co = TypeVar("M_co", bound=models.Model, covariant=True)
 
 
 class TenantRequiredError(RuntimeError):
     """Raised by any query on `objects` that does not say whose rows it wants."""
 
 
-class TenantManager(models.Manager[M]):
+class TenantManager(models.Manager[M_co]):
     """Manager whose only open door is `of`."""
 
     def get_queryset(self) -> Any:
@@ -30,7 +28,7 @@ class TenantManager(models.Manager[M]):
             f"{self.model.__name__}: say whose rows are meant: .objects.of(principal)"
         )
 
-    def of(self, principal: Principal) -> models.QuerySet[M]:
+    def of(self, principal: Principal) -> models.QuerySet[M_co]:
         """Rows of the principal's tenant."""
         return super().get_queryset().filter(tenant_id=principal.tenant_id)
 

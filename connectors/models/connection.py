@@ -1,4 +1,4 @@
-"""Connection: one member × one server, named; and the timeline that says why it is in its state."""
+"""Connection: one member at one server, named; and the timeline that explains its state."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Connection(TenantScoped):
 
 
 class TimelineEntry(TenantScoped):
-    """One step of a connection's life: transport tried, era, attempt, error; without upstream text."""
+    """One step of a connection's life (transport tried, era, error), without upstream text."""
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     connection = models.ForeignKey(Connection, on_delete=models.CASCADE, related_name="timeline")

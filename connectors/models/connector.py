@@ -48,7 +48,7 @@ class Connector(ServerFields):
     relay_roots = models.BooleanField(default=False)
     may_replay_reads = models.BooleanField(
         default=False,
-        help_text="Allow a second attempt of a sent call when the tool says it is read-only or idempotent.",
+        help_text="Allow a second attempt of a sent call if the tool is read-only or idempotent.",
     )
 
     unscoped = models.Manager()

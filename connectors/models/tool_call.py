@@ -33,9 +33,9 @@ OPEN_STATUSES = (CallStatus.QUEUED, CallStatus.CLAIMED, CallStatus.SENT, CallSta
 
 
 class ToolCall(TenantScoped):
-    """`sealed_params` opens to the JSON-RPC params, `sealed_outcome` to {"result": …} or {"error":
-    …}.
+    """One request; its parameters and its outcome are sealed.
 
+    `sealed_params` opens to the JSON-RPC params, `sealed_outcome` to {"result": …} or {"error": …}.
     `method` is the MCP method (`tools/call`, `resources/read`, `prompts/get`, …); `target` the
     tool, URI or prompt name.
     """

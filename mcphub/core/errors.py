@@ -149,7 +149,7 @@ class AuthorizationNeededError(HubError):
 
 
 class ProtocolError(HubError):
-    """The peer answered with a JSON-RPC error; its code, message and data are kept for the caller."""
+    """The peer answered with a JSON-RPC error; code, message and data are kept."""
 
     code = "protocol_error"
     status = 502

@@ -1,4 +1,4 @@
-"""Clients of the Redis (or Valkey) that everything ephemeral lives in, and the names of its keys."""
+"""Clients of the Redis (or Valkey) that ephemeral state lives in, and the names of its keys."""
 
 from __future__ import annotations
 

@@ -1,0 +1,87 @@
+"""Names and habits that the house does not have."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import PurePath
+
+from tests.house.sources import ROOT, service_sources, sources
+
+BANNED_MODULES = {
+    "utils",
+    "util",
+    "helpers",
+    "helper",
+    "common",
+    "misc",
+    "manager",
+    "managers",
+    "tools_",
+}
+SLEEPS = {("time", "sleep"), ("asyncio", "sleep"), ("anyio", "sleep")}
+UNSCOPED_ALLOWED = re.compile(
+    r"^(tenants/(scoping|services|admin|management/|api/authentication|sockets|tickets|principals)"
+    r"|connectors/(models/|services/|admin|worker|tasks|selectors)"
+    r"|tracing/(recorder|retention|admin|tasks)"
+    r"|mcphub/(up/|cli|health|resealing))"
+)
+
+
+def test_no_module_is_named_after_a_drawer() -> None:
+    found = [s.path for s in sources() if PurePath(s.path).stem in BANNED_MODULES]
+    assert found == []
+
+
+def test_no_test_sleeps() -> None:
+    found = [
+        f"{source.path}:{node.lineno}"
+        for source in sources()
+        if source.path.startswith("tests/") and "/fakes/" not in source.path
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and isinstance(node.func.value, ast.Name)
+        and (node.func.value.id, node.func.attr) in SLEEPS
+    ]
+    assert found == []
+
+
+def test_unscoped_rows_are_touched_only_by_the_systems_own_work() -> None:
+    found = [
+        s.path
+        for s in service_sources()
+        if re.search(r"\.unscoped\b", s.text) and not UNSCOPED_ALLOWED.match(s.path)
+    ]
+    assert found == []
+
+
+def test_every_setting_is_explained_in_the_configuration_page() -> None:
+    named = set()
+    for source in service_sources():
+        named |= set(re.findall(r'"(MCPHUB_[A-Z0-9_]+)"', source.text))
+    page = (ROOT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    explained = set(re.findall(r"`(MCPHUB_[A-Z0-9_]+)`", page))
+    assert named - explained == set()
+
+
+def test_no_file_names_a_package_registry_or_a_private_path() -> None:
+    marks = (
+        "pypi" + ".org",
+        "pythonhosted" + ".org",
+        "registry." + "npmjs",
+        "/wo" + "rk/",
+        "/ro" + "ot/",
+    )
+    found = [
+        f"{file.relative_to(ROOT)}: {mark}"
+        for pattern in ("*.py", "*.md", "*.toml", "*.lock", "*.yaml", "*.json", "Makefile", ".ci/*")
+        for file in ROOT.rglob(pattern)
+        if file.is_file()
+        and not any(
+            part.startswith((".venv", "node_modules", ".git", ".mypy")) for part in file.parts
+        )
+        for mark in marks
+        if mark in file.read_text(encoding="utf-8", errors="replace")
+    ]
+    assert found == []

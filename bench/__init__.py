@@ -1,0 +1,1 @@
+"""Measurements of the running product against a direct client; `make bench` prints the table."""

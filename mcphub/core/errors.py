@@ -129,6 +129,26 @@ class UpstreamError(HubError):
     retryable = True
     title = "The server could not be reached"
 
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        code: str | None = None,
+        retry_after: float | None = None,
+        extra: JSONObject | None = None,
+        was_sent: bool = True,
+        was_answered: bool = False,
+    ) -> None:
+        """Keep what is known about the request.
+
+        `was_sent` is False only when the server cannot have processed it, so that it may be sent
+        again. `was_answered` is True when an answer came, however bad: the outcome is then a
+        failure and not unknown.
+        """
+        super().__init__(detail, code=code, retry_after=retry_after, extra=extra)
+        self.was_sent = was_sent
+        self.was_answered = was_answered
+
 
 class UpstreamTimeoutError(UpstreamError):
     code = "timeout"
@@ -146,6 +166,19 @@ class AuthorizationNeededError(HubError):
     code = "authorization_needed"
     status = 409
     title = "The server wants the user to sign in"
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        code: str | None = None,
+        challenge: str = "",
+        http_status: int = 0,
+    ) -> None:
+        super().__init__(detail, code=code)
+        self.challenge = challenge
+        """The `WWW-Authenticate` text of the refusal: upstream text, parsed only, never shown."""
+        self.http_status = http_status
 
 
 class ProtocolError(HubError):

@@ -95,7 +95,7 @@ async def cpu(hub: Hub, upstream_pid: int, *, concurrency: int, calls: int) -> l
         Row(
             name,
             value,
-            "≤ 6 s" if concurrency == 16 else "–",
+            "≤ 6 s" if concurrency == 16 else "-",
             used <= 6 if concurrency == 16 else None,
         )
     ]

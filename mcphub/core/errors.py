@@ -40,12 +40,14 @@ class HubError(Exception):
     """Base of the tree; `code` is public and stable, `detail` is safe to show.
 
     `extra` is merged into the problem document (RFC 9457 §3.2) and must hold no upstream text.
+    `was_sent` tells whether any byte of a request had left for an upstream server.
     """
 
     code: ClassVar[str] = "internal_error"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
     title: ClassVar[str] = "Internal error"
+    was_sent: bool = False
 
     def __init__(
         self,
@@ -128,6 +130,18 @@ class UpstreamError(HubError):
     status = 502
     retryable = True
     title = "The server could not be reached"
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        code: str | None = None,
+        retry_after: float | None = None,
+        extra: JSONObject | None = None,
+        was_sent: bool = False,
+    ) -> None:
+        super().__init__(detail, code=code, retry_after=retry_after, extra=extra)
+        self.was_sent = was_sent
 
     def __init__(
         self,

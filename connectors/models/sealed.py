@@ -1,0 +1,41 @@
+"""JSON secrets in sealed columns, bound to the row and field that hold them.
+
+`Connector.sealed_secrets` opens to {"headers": {…}, "environment": {…}};
+`Connection.sealed_credentials` opens to {"token": "…"} (bearer) or {"headers": {…}} (API keys).
+"""
+
+from __future__ import annotations
+
+import json
+
+from django.db.models import Model
+
+from mcphub.core.crypto import CredentialUnreadableError
+from mcphub.core.keys import key_ring
+from mcphub.core.types import JSONObject
+
+
+def owner_of(row: Model, field: str) -> str:
+    """Return the associated data of a sealed field, such as `connectors_connection:7:sealed_…`."""
+    return f"{row._meta.db_table}:{row.pk}:{field}"  # noqa: SLF001  (Django's documented name)
+
+
+def seal_json(row: Model, field: str, value: JSONObject) -> bytes | None:
+    """Return what to store in `field`; None when there is nothing to keep."""
+    if not any(value.values()):
+        return None
+    return key_ring().seal(json.dumps(value).encode(), owner=owner_of(row, field))
+
+
+def open_json(row: Model, field: str) -> JSONObject:
+    """Return the secrets of `field`, {} when there are none. Raises CredentialUnreadableError."""
+    sealed = getattr(row, field)
+    if not sealed:
+        return {}
+    try:
+        value = json.loads(key_ring().unseal(bytes(sealed), owner=owner_of(row, field)))
+    except ValueError as exc:
+        raise CredentialUnreadableError from exc
+    if not isinstance(value, dict):
+        raise CredentialUnreadableError
+    return value

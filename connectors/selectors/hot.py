@@ -1,0 +1,185 @@
+"""Where a call goes, from memory: the tenant gate of the hot path, at most a second old.
+
+A connection's row is read at most once per second and process, its tools once per catalog version.
+Loads run on threads of their own; callers of one moment share one load. Unknown ids are not kept,
+so a server that was just added is found at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from django.db import close_old_connections
+
+from connectors.models import Connection, Connector
+from connectors.selectors.connections import connection_for, is_virtual, server_of
+from connectors.selectors.servers import UnknownToolError, tools_for
+from connectors.selectors.views import CallTarget, ConnectionView, ToolView
+from connectors.states import State
+from mcphub.core.errors import ConflictError
+from tenants.principal import Principal
+
+FRESH_SECONDS = 1.0
+LARGEST = 5_000
+
+Key = tuple[uuid.UUID, uuid.UUID, str, frozenset[str] | None, bool]
+
+
+class NotConnectedError(ConflictError):
+    code = "not_connected"
+    title = "Connect the server first"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One loaded connection with its tools by name and by public name."""
+
+    connection: ConnectionView
+    tools: Mapping[str, ToolView]
+    public: Mapping[str, ToolView]
+
+    def target(self, tool: str | None) -> CallTarget:
+        """Return where the call goes. Raises UnknownToolError when a read catalog lacks it."""
+        if tool is None:
+            return CallTarget(connection=self.connection)
+        found = self.tools.get(tool) or self.public.get(tool)
+        if found is None and self.connection.catalog_version:
+            raise UnknownToolError
+        return CallTarget(connection=self.connection, tool=found)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    until: float
+    loading: Future[Found]
+
+
+class CallTargets:
+    """The cache; one for the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()
+        self._last: OrderedDict[uuid.UUID, Found] = OrderedDict()
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="call-targets")
+
+    async def find(self, principal: Principal, slug: str) -> Found:
+        """Return the connection and its tools. Raises NotFoundError, NotConnectedError."""
+        loading = self._load(principal, slug)
+        if loading.done():
+            return loading.result()
+        return await asyncio.shield(asyncio.wrap_future(loading))
+
+    def find_now(self, principal: Principal, slug: str) -> Found:
+        """As `find`, for code that runs in a thread."""
+        return self._load(principal, slug).result()
+
+    def forget(self, principal: Principal, slug: str) -> None:
+        """Read this connection anew at the next call of this process."""
+        with self._lock:
+            for key in [key for key in self._entries if key[:3] == _key(principal, slug)[:3]]:
+                found = self._entries.pop(key).loading
+                if found.done() and found.exception() is None:
+                    self._last.pop(found.result().connection.id, None)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+            self._last.clear()
+
+    def _load(self, principal: Principal, slug: str) -> Future[Found]:
+        key = _key(principal, slug)
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry.until > time.monotonic():
+                return entry.loading
+            loading = self._threads.submit(self._read, principal, slug)
+            self._entries[key] = Entry(time.monotonic() + FRESH_SECONDS, loading)
+            self._entries.move_to_end(key)
+            while len(self._entries) > LARGEST:
+                self._entries.popitem(last=False)
+        loading.add_done_callback(lambda future: self._drop_failure(key, future))
+        return loading
+
+    def _drop_failure(self, key: Key, loading: Future[Found]) -> None:
+        if loading.exception() is None:
+            return
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None and entry.loading is loading:
+                del self._entries[key]
+
+    def _read(self, principal: Principal, slug: str) -> Found:
+        close_old_connections()
+        row = connection_for(principal, slug)
+        if is_virtual(row):
+            raise NotConnectedError
+        view = connection_view(row)
+        last = self._last.get(row.pk)
+        if last is not None and last.connection.catalog_version == view.catalog_version:
+            found = Found(view, last.tools, last.public)
+        else:
+            tools = tools_for(principal, row)
+            found = Found(
+                view,
+                {tool.name: tool for tool in tools},
+                {tool.public_name: tool for tool in tools},
+            )
+        with self._lock:
+            self._last[row.pk] = found
+            self._last.move_to_end(row.pk)
+            while len(self._last) > LARGEST:
+                self._last.popitem(last=False)
+        return found
+
+
+targets = CallTargets()
+
+
+async def connection_for_call(
+    principal: Principal, slug: str, tool: str | None = None
+) -> CallTarget:
+    """Return where a call goes; no SQL in the common case.
+
+    Raises NotFoundError (unknown or foreign id), UnknownToolError, NotConnectedError (a preset that
+    was never connected).
+    """
+    return (await targets.find(principal, slug)).target(tool)
+
+
+def connection_view(row: Connection) -> ConnectionView:
+    """Return the picture of a stored connection that calls travel with."""
+    server = server_of(row)
+    preset = server if isinstance(server, Connector) else None
+    return ConnectionView(
+        id=row.pk,
+        tenant_id=row.tenant_id,
+        member_id=row.member_id,
+        slug=row.slug,
+        state=State(row.state),
+        is_wanted=row.is_wanted,
+        held_by=row.held_by,
+        epoch=row.epoch,
+        era=row.era,
+        catalog_version=row.catalog_version,
+        call_timeout=server.call_timeout,
+        connector=preset.slug if preset else None,
+        may_replay_reads=bool(preset and preset.may_replay_reads),
+    )
+
+
+def _key(principal: Principal, slug: str) -> Key:
+    return (
+        principal.tenant_id,
+        principal.member_id,
+        slug,
+        principal.allowed_connectors,
+        principal.may_add_servers,
+    )

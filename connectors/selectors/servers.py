@@ -1,0 +1,212 @@
+"""Servers and their catalogs as one principal sees them; query counts do not grow with the rows."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from urllib.parse import urlsplit, urlunsplit
+
+from django.db.models import QuerySet
+
+from connectors.models import (
+    CatalogListing,
+    CatalogTool,
+    Connection,
+    Connector,
+    ListingKind,
+    TimelineEntry,
+)
+from connectors.selectors.connections import (
+    connection_for,
+    connections_for,
+    is_virtual,
+    server_of,
+)
+from connectors.selectors.views import AuthView, ServerView, SourceOutcome, ToolsOfAll, ToolView
+from connectors.server_spec import AuthType, Transport
+from connectors.states import State
+from mcphub.core.errors import NotFoundError
+from tenants.principal import Principal
+
+
+class UnknownToolError(NotFoundError):
+    code = "unknown_tool"
+    title = "The server has no tool of this name"
+
+
+def servers_for(principal: Principal) -> list[ServerView]:
+    """Return every server of the principal with its tools; four queries."""
+    rows = connections_for(principal)
+    tools = _tools_of(principal, _stored(rows))
+    return [replace(view_of(row), tools=tuple(tools[row.pk])) for row in rows]
+
+
+def server_for(principal: Principal, slug: str) -> ServerView:
+    """Return one server with its tools. Raises NotFoundError."""
+    row = connection_for(principal, slug)
+    tools = _tools_of(principal, _stored([row]))
+    return replace(view_of(row), tools=tuple(tools[row.pk]))
+
+
+def tools_for(principal: Principal, connection: Connection) -> list[ToolView]:
+    """Return the tools of one connection in the server's own order; two queries."""
+    return _tools_of(principal, _stored([connection]))[connection.pk]
+
+
+def tool_for(principal: Principal, connection: Connection, name: str) -> CatalogTool:
+    """Return the row of a tool by the server's name, else by public name. Raises NotFoundError."""
+    rows = CatalogTool.objects.of(principal).filter(connection_id=connection.pk)
+    found = rows.filter(name=name).first() or rows.filter(public_name=name).first()
+    if found is None:
+        raise UnknownToolError
+    return found
+
+
+def listing_for(
+    principal: Principal, connection: Connection, kind: ListingKind
+) -> CatalogListing | None:
+    """Return the stored listing of one kind; None when it was never read."""
+    return _listings_of(principal, _stored([connection]), kind).first()
+
+
+def timeline_for(principal: Principal, connection: Connection) -> QuerySet[TimelineEntry]:
+    """Return the steps of a connection's life, newest first."""
+    rows = TimelineEntry.objects.of(principal).filter(connection_id=connection.pk)
+    return rows.order_by("-id")
+
+
+def tools_of_all(
+    principal: Principal, servers: Sequence[str] | None = None, q: str = ""
+) -> ToolsOfAll:
+    """Return the listed tools of several servers and how each contributed; four queries.
+
+    `servers` narrows to public ids (an unknown one raises NotFoundError), `q` to a part of the
+    name, title or description.
+    """
+    rows = connections_for(principal)
+    if servers is not None:
+        by_slug = {row.slug: row for row in rows}
+        rows = [by_slug.get(slug) or connection_for(principal, slug) for slug in servers]
+    stored = _stored(rows)
+    listings = {
+        row.connection_id: row for row in _listings_of(principal, stored, ListingKind.TOOLS)
+    }
+    tools = _tools_of(principal, stored, listings.values())
+    words = q.lower().split()
+    found = [tool for row in rows for tool in tools[row.pk] if _is_match(tool, words)]
+    sources = [_outcome(row, listings.get(row.pk), len(tools[row.pk])) for row in rows]
+    return ToolsOfAll(tools=tuple(found), sources=tuple(sources))
+
+
+def view_of(row: Connection) -> ServerView:
+    """Return the picture of one connection, without tools; no query when its server is loaded."""
+    server = server_of(row)
+    preset = server if isinstance(server, Connector) else None
+    config = server.auth_config
+    has_secrets = bool(row.sealed_credentials) or bool(preset and preset.sealed_secrets)
+    return ServerView(
+        slug=row.slug,
+        kind="connector" if preset else "custom",
+        connector=preset.slug if preset else None,
+        name=row.name,
+        url=_shown_url(server.url) if preset else server.url,
+        icon=preset.icon if preset else "",
+        state=State(row.state),
+        last_error=row.last_error,
+        auth=AuthView(
+            type=AuthType(server.auth_type),
+            has_credentials=has_secrets and server.auth_type != AuthType.NONE,
+            header_names=tuple(config.get("headerNames", ())),
+            scopes=tuple(config.get("scopes", ())),
+        ),
+        transport=row.transport_used or _transport(server.transport),
+        protocol_version=row.protocol_version,
+        server_info=row.server_info,
+        capabilities=row.capabilities,
+        instructions=row.instructions,
+        connect_timeout=server.connect_timeout,
+        relays_elicitation=server.relay_elicitation,
+        attempt=row.attempt,
+        next_retry_at=row.next_retry_at,
+        connected_at=row.connected_at,
+        created_at=row.created_at,
+        catalog_version=row.catalog_version,
+        connection_id=None if is_virtual(row) else row.pk,
+    )
+
+
+def _transport(text: str) -> str:
+    return Transport(text).value
+
+
+def _shown_url(url: str) -> str:
+    """Return a preset's address without its query, which may hold an operator's key (W02)."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
+
+
+def _stored(rows: Iterable[Connection]) -> list[uuid.UUID]:
+    return [row.pk for row in rows if not is_virtual(row)]
+
+
+def _listings_of(
+    principal: Principal, pks: Sequence[uuid.UUID], kind: ListingKind
+) -> QuerySet[CatalogListing]:
+    return CatalogListing.objects.of(principal).filter(connection_id__in=pks, kind=kind)
+
+
+def _tools_of(
+    principal: Principal,
+    pks: Sequence[uuid.UUID],
+    listings: Iterable[CatalogListing] | None = None,
+) -> dict[uuid.UUID, list[ToolView]]:
+    """Return tools by connection, as listed now; `pks` come from the tenant gate."""
+    tools: dict[uuid.UUID, list[ToolView]] = defaultdict(list)
+    if not pks:
+        return tools
+    known: dict[tuple[uuid.UUID, str], CatalogTool] = {}
+    rows = CatalogTool.objects.of(principal).filter(connection_id__in=pks, is_listed=True)
+    for row in rows.select_related("connection").only(
+        "name", "public_name", "digest", "is_enabled", "is_listed", "connection__slug"
+    ):
+        known[row.connection_id, row.name] = row
+    if listings is None:
+        listings = _listings_of(principal, pks, ListingKind.TOOLS)
+    for listing in listings:
+        for item in listing.items:
+            tool = known.get((listing.connection_id, str(item.get("name"))))
+            if tool is not None:
+                tools[listing.connection_id].append(_tool_view(tool, item))
+    return tools
+
+
+def _tool_view(row: CatalogTool, item: dict[str, object]) -> ToolView:
+    return ToolView(
+        name=row.name,
+        public_name=row.public_name,
+        is_enabled=row.is_enabled,
+        server=row.connection.slug,
+        connection_id=row.connection_id,
+        item=item,  # type: ignore[arg-type]  # JSONField content is JSON
+        digest=row.digest,
+        is_listed=row.is_listed,
+    )
+
+
+def _is_match(tool: ToolView, words: Sequence[str]) -> bool:
+    texts = (tool.name, tool.public_name, tool.item.get("title"), tool.item.get("description"))
+    whole = " ".join(text for text in texts if isinstance(text, str)).lower()
+    return all(word in whole for word in words)
+
+
+def _outcome(row: Connection, listing: CatalogListing | None, count: int) -> SourceOutcome:
+    return SourceOutcome(
+        server=row.slug,
+        state=State(row.state),
+        tool_count=count,
+        error=(listing.error if listing else None) or row.last_error,
+        problems=tuple(listing.problems) if listing else (),
+        fetched_at=listing.fetched_at if listing else None,
+    )

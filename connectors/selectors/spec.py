@@ -1,0 +1,64 @@
+"""From a connection to the ServerSpec that the session host opens; the only place that unseals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from connectors.models import Connection, Connector, CustomServer
+from connectors.models.sealed import open_json
+from connectors.selectors.connections import server_of
+from connectors.server_spec import AuthType, Era, ServerSpec, Transport
+from mcphub.core.crypto import Secret
+from mcphub.core.types import JSONObject, JSONValue
+
+
+def spec_for(connection: Connection) -> ServerSpec:
+    """Return what opening this connection needs. Raises CredentialUnreadableError.
+
+    The member's credentials win over the operator's. No query when the server is loaded.
+    """
+    server = server_of(connection)
+    secrets: JSONObject = {}
+    command: tuple[str, ...] = ()
+    if isinstance(server, Connector):
+        secrets = open_json(server, "sealed_secrets")
+        command = tuple(server.command)
+    headers = {**_secrets(secrets.get("headers")), **_user_headers(connection, server)}
+    era = connection.era or server.detected_era
+    return ServerSpec(
+        connection_id=connection.pk,
+        tenant_id=connection.tenant_id,
+        member_id=connection.member_id,
+        slug=connection.slug,
+        url=server.url,
+        transport=Transport(server.transport),
+        command=command,
+        environment=_secrets(secrets.get("environment")),
+        headers=headers,
+        era_hint=Era(era) if era else None,
+        connect_timeout=server.connect_timeout,
+        call_timeout=server.call_timeout,
+    )
+
+
+def secret_texts(spec: ServerSpec) -> list[str]:
+    """Every secret of a spec, for the redaction of traces."""
+    values = [secret.value for secret in (*spec.headers.values(), *spec.environment.values())]
+    bare = [value.split(" ", 1)[1] for value in values if value.lower().startswith("bearer ")]
+    return [*values, *bare]
+
+
+def _user_headers(connection: Connection, server: Connector | CustomServer) -> Mapping[str, Secret]:
+    if server.auth_type == AuthType.NONE:
+        return {}
+    credentials = open_json(connection, "sealed_credentials")
+    token = credentials.get("token")
+    if server.auth_type == AuthType.BEARER and isinstance(token, str):
+        return {"Authorization": Secret(f"Bearer {token}")}
+    return _secrets(credentials.get("headers"))
+
+
+def _secrets(value: JSONValue) -> dict[str, Secret]:
+    if not isinstance(value, dict):
+        return {}
+    return {name: Secret(text) for name, text in value.items() if isinstance(text, str)}

@@ -1,0 +1,129 @@
+"""What the selectors hand out: frozen pictures of servers, tools and where a call goes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from connectors.server_spec import AuthType
+from connectors.states import State
+from mcphub.core.types import JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolView:
+    """One tool as the server describes it (`item`, every field kept) and what the hub adds."""
+
+    name: str
+    public_name: str
+    is_enabled: bool
+    server: str
+    connection_id: uuid.UUID
+    item: JSONObject
+    digest: str = ""
+    is_listed: bool = True
+
+    @property
+    def wire(self) -> JSONObject:
+        """The tool object of the API: the server's own keys, and ours, which win (P19)."""
+        return {
+            **self.item,
+            "publicName": self.public_name,
+            "enabled": self.is_enabled,
+            "source": {"serverId": self.server, "name": self.name},
+            "trusted": False,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuthView:
+    type: AuthType
+    has_credentials: bool
+    header_names: tuple[str, ...] = ()
+    scopes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerView:
+    """A server as one principal sees it (API design §3); `connection_id` None: never used yet."""
+
+    slug: str
+    kind: str
+    connector: str | None
+    name: str
+    url: str
+    icon: str
+    state: State
+    last_error: JSONObject | None
+    auth: AuthView
+    transport: str
+    protocol_version: str
+    server_info: JSONObject
+    capabilities: JSONObject
+    instructions: str
+    connect_timeout: float
+    relays_elicitation: bool
+    attempt: int
+    next_retry_at: datetime | None
+    connected_at: datetime | None
+    created_at: datetime
+    catalog_version: int
+    connection_id: uuid.UUID | None = None
+    tools: tuple[ToolView, ...] = field(default=(), repr=False)
+
+    @property
+    def next_action(self) -> str | None:
+        """What would move the connection on."""
+        if self.state is State.AUTH_REQUIRED:
+            return "authorize"
+        return "reconnect" if self.state is State.ERROR else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionView:
+    """What a call needs to know of its connection, without a row; at most a second old."""
+
+    id: uuid.UUID
+    tenant_id: uuid.UUID
+    member_id: uuid.UUID
+    slug: str
+    state: State
+    is_wanted: bool
+    held_by: str
+    epoch: int
+    era: str
+    catalog_version: int
+    call_timeout: float
+    connector: str | None = None
+    may_replay_reads: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTarget:
+    """Where one call goes; `tool` is None for anything but tools and for an unread catalog."""
+
+    connection: ConnectionView
+    tool: ToolView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOutcome:
+    """How one server contributed to a listing over several: it is never dropped silently."""
+
+    server: str
+    state: State
+    tool_count: int
+    error: JSONObject | None = None
+    problems: tuple[JSONObject, ...] = ()
+    fetched_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolsOfAll:
+    tools: tuple[ToolView, ...]
+    sources: tuple[SourceOutcome, ...]
+
+
+ToolIndex = Mapping[str, ToolView]

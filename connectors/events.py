@@ -1,0 +1,343 @@
+"""Event payloads of connectors and the functions that announce them (API design §7).
+
+Every announcement waits for the commit of the transaction it is made in, is sent to the one
+principal it concerns and never raises. `seq` of the envelope is stamped by `broadcast`; the server
+object inside carries none. Texts of upstream servers are bounded here.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, TypedDict, cast
+
+from django.db import transaction
+
+from connectors import selectors
+from connectors.models import Connection, ToolCall
+from mcphub.core import broadcast
+from mcphub.core.types import JSONObject, JSONValue
+from tenants.principal import MEMBER_SCOPES, Principal
+
+TOOLS_BYTES = 64 << 10
+"""Past this the tools are left out of a server object in an event; REST has them."""
+TEXT_LENGTH = 2000
+
+
+class ServerPayload(TypedDict):
+    """The server object of API design §3; `tools` None: unchanged or too large, read REST."""
+
+    id: str
+    kind: str
+    connector: str | None
+    name: str
+    url: str
+    icon: str | None
+    connectionState: str
+    nextAction: str | None
+    lastError: JSONObject | None
+    tools: list[JSONObject] | None
+    authorizationUrl: str | None
+    pendingElicitations: list[JSONObject]
+    auth: JSONObject
+    transport: str
+    protocolVersion: str | None
+    serverInfo: JSONObject
+    capabilities: JSONObject
+    instructions: str | None
+    connectionTimeout: int
+    elicitation: bool
+    attempt: int
+    nextRetryAt: str | None
+    connectedAt: str | None
+    createdAt: str
+    catalogVersion: int
+
+
+class CallPayload(TypedDict):
+    id: str
+    server: str
+    method: str
+    target: str
+    status: str
+    attempt: int
+    isToolError: bool
+    problem: JSONObject | None
+
+
+class ServerStateEvent(TypedDict):
+    type: Literal["server.state"]
+    server: ServerPayload
+
+
+class ServerRemovedEvent(TypedDict):
+    type: Literal["server.removed"]
+    id: str
+
+
+class CallStartedEvent(TypedDict):
+    type: Literal["call.started"]
+    call: CallPayload
+
+
+class CallFinishedEvent(TypedDict):
+    type: Literal["call.finished"]
+    call: CallPayload
+
+
+class CallProgressEvent(TypedDict):
+    type: Literal["call.progress"]
+    id: str
+    server: str
+    progress: float
+    total: float | None
+    message: str | None
+
+
+class CallLogEvent(TypedDict):
+    """One logging message; `id` is None when the server does not say which call it is about."""
+
+    type: Literal["call.log"]
+    id: str | None
+    server: str
+    level: str
+    logger: str | None
+    data: JSONValue
+
+
+class ToolChangedEvent(TypedDict):
+    """Names of the server's tools that came, changed or went; the catalog itself is in REST."""
+
+    type: Literal["tool.changed"]
+    id: str
+    added: list[str]
+    changed: list[str]
+    removed: list[str]
+    catalogVersion: int
+
+
+ConnectorEvent = (
+    ServerStateEvent
+    | ServerRemovedEvent
+    | CallStartedEvent
+    | CallFinishedEvent
+    | CallProgressEvent
+    | CallLogEvent
+    | ToolChangedEvent
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallNotice:
+    """What an event tells of a call; the worker has it without reading the row again."""
+
+    id: uuid.UUID
+    tenant_id: uuid.UUID
+    member_id: uuid.UUID
+    server: str
+    method: str
+    target: str
+    status: str
+    attempt: int = 0
+    is_tool_error: bool = False
+    problem_code: str = ""
+    problem_detail: str = ""
+
+    @classmethod
+    def of(cls, call: ToolCall) -> CallNotice:
+        return cls(
+            id=call.pk,
+            tenant_id=call.tenant_id,
+            member_id=call.member_id,
+            server=call.server,
+            method=call.method,
+            target=call.target,
+            status=call.status,
+            attempt=call.attempt,
+            is_tool_error=call.is_tool_error,
+            problem_code=call.problem_code,
+            problem_detail=call.problem_detail,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChanges:
+    """Upstream names; all empty when only resources or prompts changed."""
+
+    added: Sequence[str] = ()
+    changed: Sequence[str] = ()
+    removed: Sequence[str] = ()
+
+
+def announce_server(connection: Connection) -> None:
+    """Send `server.state` with the connection as it is stored after the commit; up to 3 queries."""
+
+    def publish() -> None:
+        owner = _owner(connection)
+        row = selectors.rows_for(owner).filter(pk=connection.pk).first()
+        if row is not None:
+            tools = selectors.tools_for(owner, row) if row.state == "connected" else None
+            payload = server_payload(selectors.view_of(row))
+            payload["tools"] = _small(tools)
+            _publish(owner, {"type": "server.state", "server": payload})
+
+    _after_commit(publish)
+
+
+def announce_server_removed(principal: Principal, slug: str) -> None:
+    """Send `server.removed`."""
+    _after_commit(lambda: _publish(principal, {"type": "server.removed", "id": slug}))
+
+
+def announce_call_started(call: CallNotice) -> None:
+    """Send `call.started`; no query."""
+    event: CallStartedEvent = {"type": "call.started", "call": call_payload(call)}
+    _after_commit(lambda: _publish(call, event))
+
+
+def announce_call_finished(call: CallNotice) -> None:
+    """Send `call.finished` without the result, which is in REST; no query."""
+    event: CallFinishedEvent = {"type": "call.finished", "call": call_payload(call)}
+    _after_commit(lambda: _publish(call, event))
+
+
+def announce_call_progress(call: CallNotice, params: JSONObject) -> None:
+    """Send `call.progress` for the params of a progress notification; no query.
+
+    Coalescing to 10 per second is the caller's.
+    """
+    message = params.get("message")
+    event: CallProgressEvent = {
+        "type": "call.progress",
+        "id": str(call.id),
+        "server": call.server,
+        "progress": _number(params.get("progress")) or 0.0,
+        "total": _number(params.get("total")),
+        "message": message[:TEXT_LENGTH] if isinstance(message, str) else None,
+    }
+    _after_commit(lambda: _publish(call, event))
+
+
+def announce_call_log(
+    connection: selectors.ConnectionView, params: JSONObject, *, call_id: uuid.UUID | None = None
+) -> None:
+    """Send `call.log` for the params of a logging notification; no query."""
+    name = params.get("logger")
+    content = params.get("data")
+    text = json.dumps(content)
+    event: CallLogEvent = {
+        "type": "call.log",
+        "id": str(call_id) if call_id else None,
+        "server": connection.slug,
+        "level": str(params.get("level", "info"))[:20],
+        "logger": name[:200] if isinstance(name, str) else None,
+        "data": content if len(text) <= TEXT_LENGTH else text[:TEXT_LENGTH],
+    }
+    _after_commit(lambda: _publish(connection, event))
+
+
+def announce_tools_changed(connection: Connection, changes: ToolChanges) -> None:
+    """Send `tool.changed`; no query. `connection.catalog_version` is the new one."""
+    event: ToolChangedEvent = {
+        "type": "tool.changed",
+        "id": connection.slug,
+        "added": [name[:200] for name in changes.added],
+        "changed": [name[:200] for name in changes.changed],
+        "removed": [name[:200] for name in changes.removed],
+        "catalogVersion": connection.catalog_version,
+    }
+    _after_commit(lambda: _publish(connection, event))
+
+
+def server_payload(view: selectors.ServerView) -> ServerPayload:
+    """Return the server object of the API, with the tools of the view."""
+    return {
+        "id": view.slug,
+        "kind": view.kind,
+        "connector": view.connector,
+        "name": view.name,
+        "url": view.url,
+        "icon": view.icon or None,
+        "connectionState": view.state.wire,
+        "nextAction": view.next_action,
+        "lastError": view.last_error,
+        "tools": [tool.wire for tool in view.tools],
+        "authorizationUrl": None,
+        "pendingElicitations": [],
+        "auth": {
+            "type": view.auth.type.value,
+            "hasCredentials": view.auth.has_credentials,
+            "headerNames": list(view.auth.header_names),
+            "scopes": list(view.auth.scopes),
+        },
+        "transport": view.transport,
+        "protocolVersion": view.protocol_version or None,
+        "serverInfo": view.server_info,
+        "capabilities": view.capabilities,
+        "instructions": view.instructions or None,
+        "connectionTimeout": round(view.connect_timeout * 1000),
+        "elicitation": view.relays_elicitation,
+        "attempt": view.attempt,
+        "nextRetryAt": _instant(view.next_retry_at),
+        "connectedAt": _instant(view.connected_at),
+        "createdAt": view.created_at.isoformat(),
+        "catalogVersion": view.catalog_version,
+    }
+
+
+def call_payload(call: CallNotice) -> CallPayload:
+    """Return what events and listings tell of a call."""
+    problem: JSONObject | None = None
+    if call.problem_code:
+        problem = {"code": call.problem_code, "detail": call.problem_detail}
+    return {
+        "id": str(call.id),
+        "server": call.server,
+        "method": call.method,
+        "target": call.target,
+        "status": selectors.wire_status(call.status),
+        "attempt": call.attempt,
+        "isToolError": call.is_tool_error,
+        "problem": problem,
+    }
+
+
+Owner = Principal | Connection | CallNotice | selectors.ConnectionView
+
+
+def _publish(owner: Owner, event: ConnectorEvent) -> None:
+    group = broadcast.EventGroup(tenant_id=owner.tenant_id, member_id=owner.member_id)
+    broadcast.publish(group, cast("JSONObject", event))
+
+
+def _after_commit(publish: Callable[[], None]) -> None:
+    """Run now, or when the transaction of this thread is committed; usable on an event loop too."""
+    connection = transaction.get_connection()
+    if connection.in_atomic_block:
+        connection.on_commit(publish, robust=True)
+    else:
+        publish()
+
+
+def _owner(connection: Connection) -> Principal:
+    return Principal(
+        tenant_id=connection.tenant_id, member_id=connection.member_id, scopes=MEMBER_SCOPES
+    )
+
+
+def _small(tools: Sequence[selectors.ToolView] | None) -> list[JSONObject] | None:
+    if tools is None:
+        return None
+    listed = [tool.wire for tool in tools]
+    return listed if len(json.dumps(listed)) <= TOOLS_BYTES else None
+
+
+def _number(value: JSONValue) -> float | None:
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _instant(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

@@ -138,18 +138,6 @@ class UpstreamError(HubError):
         code: str | None = None,
         retry_after: float | None = None,
         extra: JSONObject | None = None,
-        was_sent: bool = False,
-    ) -> None:
-        super().__init__(detail, code=code, retry_after=retry_after, extra=extra)
-        self.was_sent = was_sent
-
-    def __init__(
-        self,
-        detail: str = "",
-        *,
-        code: str | None = None,
-        retry_after: float | None = None,
-        extra: JSONObject | None = None,
         was_sent: bool = True,
         was_answered: bool = False,
     ) -> None:

@@ -1,0 +1,171 @@
+"""Every problem code with its title and meaning: the source of `GET /api/v1/problems`.
+
+A code is public and stable: clients branch on it. A new code gets its line here in the same commit
+(a house test compares this table with the codes in the tree).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TYPE_PREFIX = "urn:mcphub:problem:"
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemType:
+    """One kind of problem, as documented to the users of the API."""
+
+    code: str
+    status: int
+    title: str
+    meaning: str
+
+    @property
+    def urn(self) -> str:
+        return TYPE_PREFIX + self.code
+
+
+_TABLE = (
+    # --- the request ---------------------------------------------------------------------------
+    ("malformed_request", 400, "The request cannot be read", "The body is not JSON, or broken."),
+    ("method_not_allowed", 405, "This method is not offered here", "See the `Allow` header."),
+    ("not_acceptable", 406, "No offered format is acceptable", "Answers are JSON."),
+    ("body_too_large", 413, "The request body is too large", "See the documented size limits."),
+    ("unsupported_media_type", 415, "The body has an unknown type", "Send application/json."),
+    (
+        "invalid_input",
+        422,
+        "The request has values that cannot be used",
+        "`errors` names each value by JSON pointer.",
+    ),
+    (
+        "invalid_arguments",
+        422,
+        "The arguments do not fit the tool's schema",
+        "`errors` names each value by JSON pointer; `sendAnyway` skips this check.",
+    ),
+    (
+        "idempotency_mismatch",
+        422,
+        "The idempotency key belongs to another request",
+        "The same key was used with another body.",
+    ),
+    # --- who is asking -------------------------------------------------------------------------
+    ("not_authenticated", 401, "A valid credential is needed", "No credential was sent."),
+    (
+        "invalid_credential",
+        401,
+        "The credential is not valid",
+        "It is malformed, or nobody has it.",
+    ),
+    ("credential_expired", 401, "The credential has expired", "Make or ask for a new one."),
+    ("credential_revoked", 401, "The credential was revoked", "Make or ask for a new one."),
+    ("tenant_inactive", 401, "The tenant is switched off", "The operator switched it off."),
+    ("member_inactive", 401, "The member is switched off", "An admin switched the member off."),
+    (
+        "not_permitted",
+        403,
+        "The credential does not allow this",
+        "`requiredScope` names what is missing, when a scope is.",
+    ),
+    ("not_a_member", 403, "The user is not a member of that tenant", "See `Mcphub-Tenant`."),
+    ("origin_not_allowed", 403, "This web origin may not use the credential", "See `Origin`."),
+    ("csrf_failed", 403, "The CSRF token is missing or wrong", "Send it as `X-CSRFToken`."),
+    # --- objects and limits --------------------------------------------------------------------
+    (
+        "not_found",
+        404,
+        "There is no such object",
+        "The id is unknown, or belongs to somebody else: the answer is the same.",
+    ),
+    ("conflict", 409, "The object is not in a state that allows this", "Read it and try again."),
+    (
+        "idempotency_in_progress",
+        409,
+        "The request with this idempotency key is still running",
+        "Repeat it later: the answer will be the same call.",
+    ),
+    ("last_owner", 409, "A tenant needs an owner", "Make somebody else owner first."),
+    ("already_exists", 409, "There is one already", "An object with this name or id exists."),
+    (
+        "connector_not_removable",
+        409,
+        "A preset cannot be removed",
+        "Only servers that a member added can be; disconnect it instead.",
+    ),
+    ("not_connected", 409, "The server is not connected", "Connect it, then repeat."),
+    ("call_finished", 409, "The call has already ended", "Read its outcome."),
+    ("limit_reached", 429, "A limit is reached", "A quota of the tenant or of the hub."),
+    ("rate_limited", 429, "Too many requests", "Wait for `Retry-After` seconds."),
+    ("too_many_calls", 429, "Too many calls are running", "Wait for some of them to end."),
+    # --- the hub itself ------------------------------------------------------------------------
+    ("internal_error", 500, "Internal error", "A fault in the hub; the log has the trace id."),
+    (
+        "credential_unreadable",
+        500,
+        "A stored secret cannot be read with the configured keys",
+        "The key ring lacks the key that sealed it.",
+    ),
+    ("unavailable", 503, "A part of the service is away", "Repeat after `Retry-After`."),
+    ("no_worker", 503, "No session worker is running", "Repeat after `Retry-After`."),
+    ("audit_unavailable", 503, "The audit trail cannot be written", "The call was refused."),
+    # --- egress --------------------------------------------------------------------------------
+    (
+        "blocked_url",
+        400,
+        "This address may not be called",
+        "The egress policy refuses it; the operator can allow hosts.",
+    ),
+    ("insecure_oauth_url", 400, "Sign-in needs https", "An OAuth address is not https."),
+    # --- upstream servers ----------------------------------------------------------------------
+    (
+        "upstream_unreachable",
+        502,
+        "The server could not be reached",
+        "Name, connection or TLS failed; which one is not told for hosts that are not listed.",
+    ),
+    ("timeout", 504, "The server did not answer in time", "The call's deadline has passed."),
+    (
+        "outcome_unknown",
+        502,
+        "The request may have reached the server, and no answer came",
+        "It is never repeated by itself.",
+    ),
+    (
+        "authorization_needed",
+        409,
+        "The server wants the user to sign in",
+        "`authorizationUrl` of the server object starts it.",
+    ),
+    (
+        "protocol_error",
+        502,
+        "The server answered with a protocol error",
+        "`rpc` has its JSON-RPC code, message and data.",
+    ),
+    ("not_mcp_endpoint", 502, "There is no MCP server at this address", "Check the path."),
+    ("bad_session_id", 502, "The server's session id cannot be used", "It breaks the protocol."),
+    ("response_too_large", 502, "The server's answer is too large", "See the size limits."),
+    ("encoding_refused", 502, "The server's answer is compressed", "Only identity is accepted."),
+    ("redirect_refused", 502, "The server redirects elsewhere", "Only its own origin is allowed."),
+    ("session_lost", 502, "The session with the server ended", "It is opened again by itself."),
+    ("server_gone", 410, "The server was removed while the call waited", "Nothing was sent."),
+    (
+        "tool_definition_changed",
+        409,
+        "The tool's definition changed",
+        "It has to be approved before the next call.",
+    ),
+    ("unknown_tool", 404, "The server has no such tool", "The catalog does not list it."),
+    # --- signing in at upstream servers --------------------------------------------------------
+    ("no_oauth_metadata", 502, "The server does not say how to sign in", "No metadata found."),
+    ("prm_invalid", 502, "The server's sign-in metadata cannot be used", "RFC 9728."),
+    ("issuer_mismatch", 502, "The authorization server is not who it says", "RFC 8414 §3.3."),
+    ("pkce_unsupported", 502, "The authorization server has no PKCE S256", "It is required."),
+    ("bad_authorization_endpoint", 502, "The sign-in address cannot be used", "Not http(s)."),
+    ("registration_unusable", 502, "The hub cannot register there", "Set a client id."),
+    ("auth_temporarily_unavailable", 503, "Signing in is not possible now", "Repeat later."),
+    ("insufficient_scope", 403, "The server wants a further permission", "Sign in again."),
+)
+
+PROBLEMS: dict[str, ProblemType] = {row[0]: ProblemType(*row) for row in _TABLE}

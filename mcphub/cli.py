@@ -1,0 +1,93 @@
+"""The `mcphub` command. Only what a subcommand needs is loaded: `up` runs without Django."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from mcphub import __version__
+from mcphub.up.environment import Options
+from mcphub.up.errors import StartError
+from mcphub.up.home import default_home
+
+EXIT_REFUSED = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one subcommand. Returns the exit code: 0, or 2 with one line that says why not."""
+    options = parser().parse_args(arguments)
+    run: Callable[[argparse.Namespace], int] = options.run
+    try:
+        return run(options)
+    except StartError as exc:
+        print(f"mcphub: {exc}", file=sys.stderr)
+        return EXIT_REFUSED
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="mcphub", description="Connector service for MCP.")
+    commands = root.add_subparsers(required=True, metavar="COMMAND")
+    add_up(commands.add_parser("up", help="start the whole hub on this machine"))
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(run=show_version)
+    return root
+
+
+def add_up(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    command.add_argument("--port", type=port, default=8000, help="0 takes a free one")
+    add_home(command)
+    command.add_argument("--workers", type=count, default=1, metavar="N")
+    command.add_argument("--webs", type=count, default=1, metavar="N")
+    command.add_argument("--json", action="store_true", help="one line of JSON when it is ready")
+    command.set_defaults(run=up)
+
+
+def add_home(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--home", type=Path, metavar="DIR", help="keys, database and logs (default: ~/.mcphub)"
+    )
+
+
+def up(arguments: argparse.Namespace) -> int:
+    from mcphub.up import front, startup  # noqa: PLC0415  (signals and processes: for `up` alone)
+
+    options = Options(
+        host=arguments.host,
+        port=arguments.port,
+        home=home_of(arguments),
+        workers=arguments.workers,
+        webs=arguments.webs,
+        is_json=arguments.json,
+    )
+    return front.run(lambda pipe: startup.supervise(options, pipe))
+
+
+def show_version(_arguments: argparse.Namespace) -> int:
+    print(__version__)
+    return 0
+
+
+def home_of(arguments: argparse.Namespace) -> Path:
+    chosen: Path = arguments.home or default_home()
+    return chosen.expanduser().absolute()
+
+
+def port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError("a port is between 0 and 65535")
+    return number
+
+
+def count(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= 64:
+        raise argparse.ArgumentTypeError("between 1 and 64")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

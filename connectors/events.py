@@ -19,6 +19,7 @@ from django.db import transaction
 from connectors import selectors
 from connectors.models import Connection, ToolCall
 from mcphub.core import broadcast
+from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONObject, JSONValue
 from tenants.principal import MEMBER_SCOPES, Principal
 
@@ -309,8 +310,7 @@ Owner = Principal | Connection | CallNotice | selectors.ConnectionView
 
 
 def _publish(owner: Owner, event: ConnectorEvent) -> None:
-    group = broadcast.EventGroup(tenant_id=owner.tenant_id, member_id=owner.member_id)
-    broadcast.publish(group, cast("JSONObject", event))
+    broadcast.publish(EventGroup.of(owner), cast("JSONObject", event))
 
 
 def _after_commit(publish: Callable[[], None]) -> None:

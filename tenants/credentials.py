@@ -99,9 +99,7 @@ def confirm(principal: Principal) -> Principal:
         _check_member(key.member)
         scopes: Iterable[str] = scopes_of(key.member, key.scopes)
     elif kind == "connect_session":
-        session = _session_by(Q(pk=public_id))
-        _check_session(session)
-        scopes = session.scopes
+        return _principal_of(_session_by(Q(pk=public_id)))
     else:
         scopes = ADMIN_SCOPES
     member = _member_by(principal)
@@ -220,10 +218,17 @@ def _mark_used(key: ApiKey) -> None:
 
 def _by_connect_session(token: str) -> tuple[Principal, datetime | None]:
     session = _session_by(Q(token_hash=hash_of(token)))
-    _check_session(session)
+    return _principal_of(session), session.expires_at
+
+
+def _principal_of(session: ConnectSession) -> Principal:
+    if session.revoked_at is not None:
+        raise NotAuthenticatedError("This session was revoked.", code="credential_revoked")
+    if session.expires_at <= now():
+        raise NotAuthenticatedError("This session has expired.", code="credential_expired")
     _check_member(session.member)
     connectors = session.allowed_connectors
-    principal = Principal(
+    return Principal(
         tenant_id=session.tenant_id,
         member_id=session.member_id,
         scopes=scopes_of(session.member, session.scopes),
@@ -232,7 +237,6 @@ def _by_connect_session(token: str) -> tuple[Principal, datetime | None]:
         may_add_servers=session.allow_custom_servers,
         allowed_origins=frozenset(session.allowed_origins),
     )
-    return principal, session.expires_at
 
 
 def _session_by(which: Q) -> ConnectSession:
@@ -241,13 +245,6 @@ def _session_by(which: Q) -> ConnectSession:
     if session is None:
         raise _invalid()
     return session
-
-
-def _check_session(session: ConnectSession) -> None:
-    if session.revoked_at is not None:
-        raise NotAuthenticatedError("This session was revoked.", code="credential_revoked")
-    if session.expires_at <= now():
-        raise NotAuthenticatedError("This session has expired.", code="credential_expired")
 
 
 # --- login sessions --------------------------------------------------------------------------

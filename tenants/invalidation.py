@@ -12,14 +12,15 @@ import os
 import threading
 import uuid
 from collections.abc import Callable
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import partial
 
 from django.db import transaction
-from redis import Redis
 from redis.client import PubSub
 from redis.exceptions import RedisError
 
 from mcphub.core import redis
+from tenants.principal import Principal
 from tenants.principal_cache import PrincipalCache
 
 logger = logging.getLogger(__name__)
@@ -28,15 +29,30 @@ EVERYBODY = "*"
 RETRY_SECONDS = 1.0
 POLL_SECONDS = 1.0
 
-Listener = Callable[[uuid.UUID | None], None]
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What changed: something of a tenant (None: of anybody), or one login session that ended."""
+
+    tenant_id: uuid.UUID | None = None
+    session: str = ""
+
+    def concerns(self, principal: Principal) -> bool:
+        """Whether the principal has to be looked up again."""
+        if self.session:
+            return principal.credential == f"session:{self.session}"
+        return self.tenant_id in {None, principal.tenant_id}
+
+
+Listener = Callable[[Change], None]
 
 principals = PrincipalCache()
 
 
-def announce(tenant_id: uuid.UUID | None) -> None:
-    """Say that something of this tenant (None: of anybody) changed; elsewhere on commit."""
-    hub.notify(tenant_id)
-    transaction.on_commit(partial(_publish, tenant_id))
+def announce(change: Change) -> None:
+    """Drop what is cached of it: here now, in every process once the change is committed."""
+    hub.notify(change)
+    transaction.on_commit(partial(_publish, change))
 
 
 def is_listening() -> bool:
@@ -51,17 +67,13 @@ def subscribe(listener: Listener) -> Callable[[], None]:
     return partial(hub.listeners.discard, listener)
 
 
-def _publish(tenant_id: uuid.UUID | None) -> None:
-    hub.notify(tenant_id)
+def _publish(change: Change) -> None:
+    hub.notify(change)
+    tenant = change.tenant_id.hex if change.tenant_id else EVERYBODY
     try:
-        _publisher().publish(_channel(), tenant_id.hex if tenant_id else EVERYBODY)
+        redis.shared().publish(_channel(), f"{tenant} {change.session}")
     except RedisError as exc:
         logger.warning("announcement not published error=%s", type(exc).__name__)
-
-
-@cache
-def _publisher() -> Redis:
-    return redis.open_sync(read_seconds=1.0)
 
 
 def _channel() -> str:
@@ -86,10 +98,10 @@ class _Hub:
                     threading.Thread(target=self._run, name="principals", daemon=True).start()
         return self._is_subscribed
 
-    def notify(self, tenant_id: uuid.UUID | None) -> None:
-        principals.forget(tenant_id)
+    def notify(self, change: Change) -> None:
+        principals.forget(change.concerns)
         for listener in tuple(self.listeners):
-            listener(tenant_id)
+            listener(change)
 
     def _run(self) -> None:
         pause = threading.Event()
@@ -99,7 +111,7 @@ class _Hub:
             except (RedisError, OSError) as exc:
                 logger.info("principals not cached error=%s", type(exc).__name__)
             self._is_subscribed = False
-            self.notify(None)
+            self.notify(Change())
             pause.wait(RETRY_SECONDS)
 
     def _listen(self) -> None:
@@ -112,19 +124,20 @@ class _Hub:
                 if message is None:
                     continue
                 if message["type"] == "subscribe":
-                    principals.forget(None)
+                    principals.forget(Change().concerns)
                     self._is_subscribed = True
                 elif message["type"] == "message":
-                    self.notify(_tenant_of(message["data"]))
+                    self.notify(_read(message["data"]))
         finally:
             client.close()
 
 
-def _tenant_of(text: bytes) -> uuid.UUID | None:
+def _read(message: bytes) -> Change:
+    tenant, _, session = message.decode("ascii", "replace").partition(" ")
     try:
-        return uuid.UUID(text.decode("ascii", "replace"))
+        return Change(tenant_id=uuid.UUID(tenant), session=session)
     except ValueError:
-        return None
+        return Change(session=session)
 
 
 hub = _Hub()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenants.principal import Principal
@@ -48,15 +48,12 @@ class PrincipalCache:
             ends = time.monotonic() + min(TTL, seconds)
             self._entries[digest] = _Entry(principal, ends)
 
-    def forget(self, tenant_id: uuid.UUID | None) -> None:
-        """Drop the entries of one tenant, or all of them."""
+    def forget(self, concerns: Callable[[Principal], bool]) -> None:
+        """Drop the entries that a change concerns."""
         with self._lock:
             self.generation += 1
-            if tenant_id is None:
-                self._entries.clear()
-                return
             self._entries = {
                 digest: entry
                 for digest, entry in self._entries.items()
-                if entry.principal.tenant_id != tenant_id
+                if not concerns(entry.principal)
             }

@@ -91,10 +91,25 @@ def _has_wild_refs(schema: JSONObject) -> bool:
         if ref not in ways:
             ways[ref] = set(_refs_in(target))
             waiting.extend(ways[ref])
-    while ends := [ref for ref, onward in ways.items() if not onward & ways.keys()]:
-        for ref in ends:
-            del ways[ref]
-    return bool(ways)
+    return _has_cycle(ways)
+
+
+def _has_cycle(ways: dict[str, set[str]]) -> bool:
+    """Whether some reference leads back to itself; takes away ends until none is left."""
+    open_ways = {ref: len(onward) for ref, onward in ways.items()}
+    into: dict[str, list[str]] = {ref: [] for ref in ways}
+    for ref, onward in ways.items():
+        for target in onward:
+            into[target].append(ref)
+    ends = [ref for ref, count in open_ways.items() if not count]
+    left = len(ways)
+    while ends:
+        left -= 1
+        for ref in into[ends.pop()]:
+            open_ways[ref] -= 1
+            if not open_ways[ref]:
+                ends.append(ref)
+    return left > 0
 
 
 def _refs_in(value: JSONValue) -> list[str]:

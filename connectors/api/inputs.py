@@ -1,0 +1,255 @@
+"""What the endpoints of connectors take; secrets come in here and never go out again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from rest_framework import serializers
+
+from connectors.provider_profiles import Format
+from connectors.server_spec import AuthType, Transport
+from mcphub.api.serializers import Input
+from mcphub.core import ids
+
+CALL_STATUSES = (
+    "queued",
+    "running",
+    "input_required",
+    "succeeded",
+    "failed",
+    "cancelled",
+    "expired",
+    "outcome_unknown",
+)
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]{1,8000}")
+TOKEN = re.compile(r"[\x21-\x7e]{1,8000}")
+OURS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "origin",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Header names that the protocol or the HTTP client sets itself."""
+MAX_HEADERS = 20
+
+
+class SlugField(serializers.CharField):
+    """A public server id (API design, decision 2)."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=ids.SLUG_MAX, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if not ids.is_slug(text):
+            raise serializers.ValidationError(
+                "Lower-case letters, digits, single - or _ between them, a letter first, "
+                f"at most {ids.SLUG_MAX} characters.",
+                code="bad_slug",
+            )
+        return text
+
+
+class HeadersField(serializers.DictField):
+    """HTTP header names to secret values; write-only."""
+
+    child = serializers.CharField(trim_whitespace=True)
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(write_only=True, **options)
+
+    def to_internal_value(self, data: Any) -> dict[str, str]:
+        headers: dict[str, str] = super().to_internal_value(data)
+        if len(headers) > MAX_HEADERS:
+            raise serializers.ValidationError(f"At most {MAX_HEADERS} headers.", code="too_many")
+        for name, value in headers.items():
+            if not HEADER_NAME.fullmatch(name) or name.lower() in OURS:
+                raise serializers.ValidationError(
+                    {name: "This header name cannot be used."}, code="bad_header"
+                )
+            if not HEADER_VALUE.fullmatch(value):
+                raise serializers.ValidationError(
+                    {name: "A header value is one line of visible characters."}, code="bad_header"
+                )
+        return headers
+
+
+class TokenField(serializers.CharField):
+    """A secret that travels in a header; write-only."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(write_only=True, max_length=8000, **options)
+
+    def to_internal_value(self, data: Any) -> str:
+        text = super().to_internal_value(data)
+        if not TOKEN.fullmatch(text):
+            raise serializers.ValidationError(
+                "A token is one word of visible ASCII characters.", code="bad_token"
+            )
+        return text
+
+
+class MillisecondsField(serializers.IntegerField):
+    """A duration on the wire, seconds inside."""
+
+    def to_internal_value(self, data: Any) -> float:  # type: ignore[override]  # seconds
+        return super().to_internal_value(data) / 1000
+
+
+class AuthInput(Input):
+    """`none`; `bearer` with a token; `headers` with names and values; `oauth`."""
+
+    type = serializers.ChoiceField(choices=[kind.value for kind in AuthType])
+    token = TokenField(required=False)
+    headers = HeadersField(required=False)
+    scopes = serializers.ListField(
+        child=serializers.CharField(max_length=200), max_length=100, required=False
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        kind = attrs["type"]
+        if "token" in attrs and kind != AuthType.BEARER:
+            raise serializers.ValidationError({"token": "Only with the type bearer."})
+        if "headers" in attrs and kind != AuthType.HEADERS:
+            raise serializers.ValidationError({"headers": "Only with the type headers."})
+        return attrs
+
+
+class ServerFieldsInput(Input):
+    """What a server has, however it came to be."""
+
+    name = serializers.CharField(max_length=120)
+    url = serializers.CharField(max_length=2000)
+    auth = AuthInput(required=False)
+    transport = serializers.ChoiceField(
+        choices=[kind.value for kind in Transport if kind is not Transport.STDIO], required=False
+    )
+    connection_timeout = MillisecondsField(min_value=500, max_value=60_000, required=False)
+    call_timeout = MillisecondsField(min_value=500, max_value=600_000, required=False)
+    elicitation = serializers.BooleanField(required=False)
+    auto_reconnect = serializers.BooleanField(required=False)
+
+    def validate_url(self, url: str) -> str:
+        return absolute_http_url(url)
+
+
+class ServerInput(ServerFieldsInput):
+    """POST /servers; `id` is made of the name when left out."""
+
+    id = SlugField(required=False)
+
+
+class ServerPatchInput(ServerFieldsInput):
+    """PATCH /servers/{id}; of a preset only `name` and the member's own `auth` may change."""
+
+
+class NamedConnectionInput(Input):
+    name = serializers.CharField(max_length=120)
+    id = SlugField(required=False)
+    auth = AuthInput(required=False)
+
+
+class ConnectInput(Input):
+    return_url = serializers.CharField(max_length=2000, required=False, allow_null=True)
+
+
+class DisconnectInput(Input):
+    forget = serializers.BooleanField(default=False)
+
+
+class CompleteAuthInput(Input):
+    callback_url = serializers.CharField(max_length=8000)
+
+
+class ToolPatchInput(Input):
+    enabled = serializers.BooleanField()
+
+
+class CallsQuery(Input):
+    """Query of GET /calls, beside the page."""
+
+    server = serializers.CharField(required=False)
+    status = serializers.ChoiceField(choices=CALL_STATUSES, required=False)
+    since = serializers.DateTimeField(required=False)
+    method = serializers.CharField(max_length=60, required=False)
+
+
+class ToolsQuery(Input):
+    """Query of GET /tools; `servers` is a list of ids with commas, `server` one of them."""
+
+    q = serializers.CharField(max_length=200, required=False, default="", allow_blank=True)
+    server = serializers.CharField(required=False)
+    servers = serializers.CharField(required=False)
+    format = serializers.ChoiceField(choices=[kind.value for kind in Format], required=False)
+
+
+class SecretsInput(Input):
+    """Operator or tenant secrets of a preset; write-only, replaced as a whole."""
+
+    headers = HeadersField(required=False)
+
+
+class ConnectorAuthInput(Input):
+    """What a member has to bring: nothing, a token, or values for these headers."""
+
+    type = serializers.ChoiceField(choices=[kind.value for kind in AuthType])
+    header_names = serializers.ListField(
+        child=serializers.RegexField(HEADER_NAME), max_length=MAX_HEADERS, required=False
+    )
+    scopes = serializers.ListField(
+        child=serializers.CharField(max_length=200), max_length=100, required=False
+    )
+
+
+class ConnectorInput(ServerFieldsInput):
+    """A tenant's own preset; never stdio, whose command line comes from the operator alone."""
+
+    id = SlugField()
+    auth = ConnectorAuthInput(required=False)  # type: ignore[assignment]  # a template here
+    icon = serializers.CharField(max_length=2000, required=False, allow_blank=True)
+    description = serializers.CharField(max_length=500, required=False, allow_blank=True)
+    secrets = SecretsInput(required=False, write_only=True)
+    order = serializers.IntegerField(min_value=0, max_value=100_000, required=False)
+    enabled = serializers.BooleanField(required=False)
+    relay_sampling = serializers.BooleanField(required=False)
+    relay_roots = serializers.BooleanField(required=False)
+    may_replay_reads = serializers.BooleanField(required=False)
+
+    def validate_icon(self, icon: str) -> str:
+        if icon and not icon.startswith(("https://", "/static/", "data:image/")):
+            raise serializers.ValidationError("An https address, /static/… or data:image/….")
+        return icon
+
+
+def absolute_http_url(url: str) -> str:
+    """Refuse what is no absolute http(s) URL; whether it may be called is the egress policy's."""
+    try:
+        parts = urlsplit(url)
+        is_usable = parts.scheme in {"http", "https"} and bool(parts.hostname)
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise serializers.ValidationError("An absolute http or https address.", code="bad_url")
+    return url

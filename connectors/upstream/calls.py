@@ -1,0 +1,82 @@
+"""The calls in flight of one session: ids, timers and progress."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from connectors.upstream.contract import UpstreamRequest
+from mcphub.core.types import JSONObject, JSONValue
+
+GRACE = 0.25
+"""Seconds by which the transport's own deadline goes first: it knows whether anything was sent."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One request in flight."""
+
+    id: int
+    request: UpstreamRequest
+    message: JSONObject
+    started: float = field(default_factory=time.monotonic)
+    timer: asyncio.Timeout | None = None
+    is_answer_seen: bool = False
+    is_standing: bool = False
+    """Whether it is a stream that the session keeps open for itself, not a call of the host."""
+    on_notification: Callable[[str, JSONObject], None] | None = None
+
+    def arm(self) -> None:
+        """Set the timer to what ends first: the idle time from now on, or the deadline."""
+        if self.timer is None:
+            return
+        remaining = self.request.deadline.remaining + GRACE
+        if self.request.idle_timeout is not None:
+            remaining = min(remaining, self.request.idle_timeout)
+        self.timer.reschedule(asyncio.get_running_loop().time() + remaining)
+
+    def on_progress(self, params: JSONObject) -> None:
+        if self.request.idle_timeout is not None and not self.request.deadline.is_over:
+            self.arm()
+        if self.request.on_progress is not None:
+            self.request.on_progress(params)
+
+
+class Calls:
+    """Ids of one session, never used twice, and the calls that are open."""
+
+    __slots__ = ("_last_id", "_open")
+
+    def __init__(self) -> None:
+        self._last_id = 0
+        self._open: dict[int, Call] = {}
+
+    def next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def add(self, call: Call) -> None:
+        self._open[call.id] = call
+
+    def remove(self, call: Call) -> None:
+        self._open.pop(call.id, None)
+
+    def get(self, request_id: JSONValue) -> Call | None:
+        """Return the open call with this id or progress token, also in string form."""
+        if isinstance(request_id, str) and request_id.isdecimal() and len(request_id) < 20:
+            request_id = int(request_id)
+        if isinstance(request_id, bool) or not isinstance(request_id, int | float):
+            return None
+        return self._open.get(int(request_id)) if request_id == request_id // 1 else None
+
+    def only(self) -> Call | None:
+        """Return the call in flight when there is exactly one."""
+        return next(iter(self._open.values())) if len(self._open) == 1 else None
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(tuple(self._open.values()))
+
+    def __len__(self) -> int:
+        return len(self._open)

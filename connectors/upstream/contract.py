@@ -1,0 +1,113 @@
+"""What a session promises to its host and what it expects of it; no transport knows more."""
+
+from __future__ import annotations
+
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+from connectors.server_spec import Era, Transport
+from mcphub.core.clock import Deadline
+from mcphub.core.errors import HubError
+from mcphub.core.types import JSONObject
+
+Direction = Literal["sent", "received"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What the server said of itself when the session was opened."""
+
+    era: Era
+    transport: Transport
+    protocol_version: str
+    server_info: JSONObject
+    capabilities: JSONObject
+    instructions: str
+    is_era_certain: bool = True
+    """False when the era probe got no answer: not to be remembered as a hint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenMessage:
+    """One JSON-RPC message of a session, or bytes that should have been one.
+
+    `synthetic` messages stand for failures that had no message on the wire. `message` is shared:
+    it must not be changed.
+    """
+
+    direction: Direction
+    message: JSONObject | None
+    size: int
+    at: datetime
+    call_id: uuid.UUID | None = None
+    attempt: int = 0
+    synthetic: bool = False
+    raw: bytes | None = None
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamRequest:
+    """One request to make; progress extends `idle_timeout` but never `deadline`."""
+
+    method: str
+    params: JSONObject
+    deadline: Deadline
+    call_id: uuid.UUID | None = None
+    attempt: int = 0
+    on_progress: Callable[[JSONObject], None] | None = None
+    idle_timeout: float | None = None
+
+
+class SessionListener(Protocol):
+    """The host's side of a session; all but `on_request` are called on the loop, never block."""
+
+    client_capabilities: JSONObject
+    """What is declared to the server: only what `on_request` can answer."""
+
+    def on_message(self, seen: SeenMessage) -> None:
+        """See every message, both ways, in order."""
+
+    def on_notification(self, method: str, params: JSONObject, request_id: int | None) -> None:
+        """Get a notification; `request_id` is the call on whose stream it came."""
+
+    def on_step(self, kind: str, detail: JSONObject) -> None:
+        """Get a line of the timeline; `detail` holds no upstream text."""
+
+    def on_lost(self, error: HubError) -> None:
+        """Learn that the session ended by itself; called at most once."""
+
+    async def on_request(
+        self, method: str, params: JSONObject, request_id: int | None
+    ) -> JSONObject:
+        """Answer a request of the server. Raises ProtocolError to refuse it."""
+
+
+class Session(ABC):
+    """One open session with one server; requests are independent of each other."""
+
+    opened: Opened
+
+    @abstractmethod
+    async def request(self, request: UpstreamRequest) -> JSONObject:
+        """Return the result with every field kept.
+
+        Raises ProtocolError (the peer's error), AuthorizationNeededError, UpstreamError with
+        `was_sent` and `was_answered`, UpstreamTimeoutError. Cancelling the task cancels upstream.
+        """
+
+    @abstractmethod
+    async def notify(self, method: str, params: JSONObject) -> None:
+        """Send a notification. Raises UpstreamError, AuthorizationNeededError."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the session within two seconds; never raises for what the server does."""
+
+    def learn_tools(self, tools: list[JSONObject]) -> None:
+        """Take over tool definitions from the catalog, for headers that mirror arguments."""
+        del tools  # only Streamable HTTP has such headers

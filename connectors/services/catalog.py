@@ -1,0 +1,259 @@
+"""The stored catalog of a connection: lists as the server sent them, tools with public names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import F
+
+from connectors import events, names
+from connectors.models import CatalogListing, CatalogTool, Connection, ListingKind
+from connectors.services.transitions import Fence
+from mcphub.core import clock
+from mcphub.core.errors import NotFoundError
+from mcphub.core.types import JSONObject, JSONValue
+from tenants.principal import Principal
+
+LONGEST_NAME = 500
+DIGESTED = ("name", "description", "inputSchema", "outputSchema", "annotations")
+"""Fields of a tool whose change is a change of its definition (security reference P18)."""
+
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_MAYBE_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedList:
+    """One list of a server, all pages; with `error` the stored items stay as they are."""
+
+    kind: ListingKind
+    items: Sequence[JSONObject] = ()
+    problems: Sequence[JSONObject] = ()
+    is_complete: bool = True
+    error: JSONObject | None = None
+    ttl_ms: int | None = None
+
+
+def store(
+    connection_id: uuid.UUID, lists: Sequence[FetchedList], *, fence: Fence | None = None
+) -> events.ToolChanges | None:
+    """Store lists of a connection; announce `tool.changed` when anything in them is new.
+
+    None, and nothing stored, when the lease behind `fence` is gone.
+    """
+    rows = Connection.unscoped.filter(pk=connection_id)
+    if fence is not None:
+        rows = rows.filter(held_by=fence.worker, epoch=fence.epoch)
+    with transaction.atomic():
+        row = rows.select_for_update().first()
+        if row is None:
+            return None
+        lists = [_usable(each) for each in lists]
+        is_changed = _store_lists(row, lists)
+        changes = events.ToolChanges()
+        for each in lists:
+            if each.kind == ListingKind.TOOLS and each.error is None:
+                changes = _store_tools(row, each)
+        if is_changed:
+            bump_version(row)
+            events.announce_tools_changed(row, changes)
+    return changes
+
+
+def set_tool_enabled(
+    principal: Principal, connection: Connection, name: str, *, is_enabled: bool
+) -> CatalogTool:
+    """Allow or forbid calls of one tool, by its upstream name. Raises NotFoundError."""
+    with transaction.atomic():
+        tool = CatalogTool.objects.of(principal).filter(connection=connection, name=name).first()
+        if tool is None:
+            raise NotFoundError
+        if tool.is_enabled != is_enabled:
+            tool.is_enabled = is_enabled
+            tool.save(update_fields=["is_enabled"])
+            bump_version(connection)
+            events.announce_tools_changed(connection, events.ToolChanges(changed=[name]))
+    return tool
+
+
+def forget(connections: Iterable[Connection]) -> None:
+    """Drop the catalogs of connections whose server became another one."""
+    for connection in connections:
+        CatalogListing.unscoped.filter(connection=connection).delete()
+        CatalogTool.unscoped.filter(connection=connection).delete()
+        bump_version(connection)
+
+
+def bump_version(connection: Connection) -> None:
+    """Move the catalog's version on, by which web processes know that theirs is old."""
+    rows = Connection.unscoped.filter(pk=connection.pk)
+    rows.update(catalog_version=F("catalog_version") + 1)
+    connection.catalog_version = rows.values_list("catalog_version", flat=True).get()
+
+
+def digest_of(tool: JSONObject) -> str:
+    """Return the SHA-256 of a tool's definition in canonical form."""
+    definition: JSONObject = {key: tool[key] for key in DIGESTED if key in tool}
+    return hashlib.sha256(canonical(definition).encode()).hexdigest()
+
+
+def canonical(value: JSONValue) -> str:
+    """Return the one spelling of a JSON value: sorted keys, no blanks, ASCII."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def storable(value: JSONValue) -> JSONValue:
+    """Return `value` without the characters that a database refuses (NUL, lone surrogates)."""
+    if _MAYBE_UNSTORABLE.search(json.dumps(value)) is None:
+        return value
+    return _cleaned(value)
+
+
+def clean_text(text: str) -> str:
+    """Return a text that every database stores."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def _cleaned(value: JSONValue) -> JSONValue:
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, list):
+        return [_cleaned(item) for item in value]
+    if isinstance(value, dict):
+        return {clean_text(key): _cleaned(item) for key, item in value.items()}
+    return value
+
+
+def _usable(fetched: FetchedList) -> FetchedList:
+    """Return the list without what cannot be kept; each such item is a problem with its reason."""
+    problems = list(fetched.problems)
+    items: list[JSONObject] = []
+    seen: set[str] = set()
+    for index, item in enumerate(fetched.items):
+        kept = storable(item)
+        name = kept.get("name") if isinstance(kept, dict) else None
+        reason = _reason(fetched.kind, name, seen)
+        if reason is not None:
+            shown = name[:LONGEST_NAME] if isinstance(name, str) else None
+            problems.append({"index": index, "name": shown, "reason": reason})
+        elif isinstance(kept, dict):
+            items.append(kept)
+    return FetchedList(
+        kind=fetched.kind,
+        items=items,
+        problems=problems,
+        is_complete=fetched.is_complete,
+        error=fetched.error,
+        ttl_ms=fetched.ttl_ms,
+    )
+
+
+def _reason(kind: ListingKind, name: JSONValue, seen: set[str]) -> str | None:
+    """Return why a tool cannot be kept; other things need no name of their own."""
+    if kind != ListingKind.TOOLS:
+        return None
+    if not isinstance(name, str) or not name:
+        return "name_missing"
+    if len(name) > LONGEST_NAME:
+        return "name_too_long"
+    if name in seen:
+        return "name_duplicate"
+    seen.add(name)
+    return None
+
+
+def _store_lists(row: Connection, lists: Sequence[FetchedList]) -> bool:
+    """Write the listings; whether any of them differs from what was stored."""
+    stored = {
+        listing.kind: listing
+        for listing in CatalogListing.unscoped.filter(connection=row).defer("items")
+    }
+    is_changed = False
+    fresh: list[CatalogListing] = []
+    for each in lists:
+        old = stored.get(each.kind)
+        if old is not None and each.error is not None:
+            _store_error(old, each)
+            continue
+        listing = _listing(row, each)
+        is_changed |= old is None or old.digest != listing.digest
+        fresh.append(listing)
+    CatalogListing.unscoped.bulk_create(
+        fresh,
+        update_conflicts=True,
+        unique_fields=["connection", "kind"],
+        update_fields=[
+            "items",
+            "problems",
+            "is_complete",
+            "error",
+            "ttl_ms",
+            "digest",
+            "fetched_at",
+        ],
+    )
+    return is_changed
+
+
+def _store_error(old: CatalogListing, fetched: FetchedList) -> None:
+    old.error = fetched.error
+    old.save(update_fields=["error"])
+
+
+def _listing(row: Connection, fetched: FetchedList) -> CatalogListing:
+    content = canonical([list(fetched.items), list(fetched.problems), fetched.is_complete])
+    return CatalogListing(
+        tenant_id=row.tenant_id,
+        connection=row,
+        kind=fetched.kind,
+        items=list(fetched.items),
+        problems=list(fetched.problems),
+        is_complete=fetched.is_complete,
+        error=fetched.error,
+        ttl_ms=fetched.ttl_ms,
+        digest=hashlib.sha256(content.encode()).hexdigest(),
+        fetched_at=clock.now(),
+    )
+
+
+def _store_tools(row: Connection, fetched: FetchedList) -> events.ToolChanges:
+    """Bring the table of public names in step with a list of tools; say what changed."""
+    stored = {tool.name: tool for tool in CatalogTool.unscoped.filter(connection=row)}
+    digests = {str(item["name"]): digest_of(item) for item in fetched.items}
+    public = names.assign(
+        row.slug, digests, {name: tool.public_name for name, tool in stored.items()}
+    )
+    added = [name for name in digests if name not in stored]
+    back = [name for name in digests if name in stored and not stored[name].is_listed]
+    changed = [name for name in digests if name in stored and stored[name].digest != digests[name]]
+    is_whole = fetched.is_complete
+    gone = [
+        name for name, tool in stored.items() if is_whole and tool.is_listed and name not in digests
+    ]
+    CatalogTool.unscoped.bulk_create(
+        CatalogTool(
+            tenant_id=row.tenant_id,
+            member_id=row.member_id,
+            connection=row,
+            name=name,
+            public_name=public[name],
+            digest=digests[name],
+        )
+        for name in added
+    )
+    touched = [stored[name] for name in {*back, *changed, *gone}]
+    for tool in touched:
+        tool.is_listed = tool.name in digests
+        tool.digest = digests.get(tool.name, tool.digest)
+    CatalogTool.unscoped.bulk_update(touched, ["is_listed", "digest"], batch_size=200)
+    return events.ToolChanges(
+        added=sorted([*added, *back]),
+        changed=sorted(set(changed) - set(back)),
+        removed=sorted(gone),
+    )

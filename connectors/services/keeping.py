@@ -1,0 +1,390 @@
+"""Keeper: the connections in one worker's hands; opens, retries, refreshes and lets go of them.
+
+Worker side; its coroutines run on the session host's loop, its queries in threads. What it knows
+is rebuilt from the database by whoever takes over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+from connectors import queue
+from connectors.models import ListingKind
+from connectors.services import catalog, faults, leases, listings, timeline
+from connectors.services.leases import Claim, Lease, Outcome
+from connectors.services.timeline import Step
+from connectors.states import State, backoff
+from connectors.upstream.errors import session_closed
+from connectors.upstream.host import SessionHost, SessionKey
+from connectors.upstream.session import Opened, SeenMessage
+from mcphub.core import clock
+from mcphub.core.errors import HubError, ProtocolError, UpstreamError
+from mcphub.core.offload import DatabaseThreads
+from mcphub.core.types import JSONObject
+
+logger = logging.getLogger(__name__)
+
+METHOD_NOT_FOUND = -32601
+STEPS_SECONDS = 0.3
+LONGEST_RETRY_AFTER = 300.0
+
+LIST_CHANGED: dict[str, frozenset[ListingKind]] = {
+    "notifications/tools/list_changed": frozenset({ListingKind.TOOLS}),
+    "notifications/resources/list_changed": frozenset(
+        {ListingKind.RESOURCES, ListingKind.TEMPLATES}
+    ),
+    "notifications/prompts/list_changed": frozenset({ListingKind.PROMPTS}),
+}
+
+Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Times of a keeper; tests bring their own timer."""
+
+    jitter: Callable[[], float] = random.random
+    later: Later | None = None
+    refresh_seconds: float = 2.0
+    stable_seconds: float = 30.0
+    """A session that ends sooner counts as one more failed attempt."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is remembered of one connection between its steps."""
+
+    lease: Lease | None = None
+    opening: asyncio.Task[HubError | None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    loss: HubError | None = None
+    opened_at: float = float("-inf")
+    attempt: int = 0
+    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=timeline.LONGEST))
+    is_writing_steps: bool = False
+    stale: set[ListingKind] = field(default_factory=set)
+    is_refreshing: bool = False
+    refresh_at: float = float("-inf")
+
+
+class HeldElsewhereError(UpstreamError):
+    """Another worker, named by `holder`, has the session; nothing was sent."""
+
+    code = "held_elsewhere"
+
+    def __init__(self, holder: str) -> None:
+        super().__init__("Another worker holds this session.", was_sent=False)
+        self.holder = holder
+
+
+class Keeper:
+    """Implements HostListener."""
+
+    def __init__(
+        self,
+        worker: str,
+        host: SessionHost,
+        threads: DatabaseThreads,
+        *,
+        record: Callable[[SessionKey, SeenMessage], None],
+        pace: Pace | None = None,
+    ) -> None:
+        self.worker = worker
+        self.host = host
+        self._threads = threads
+        self._record = record
+        self._pace = pace or Pace()
+        self._kept: dict[uuid.UUID, Kept] = {}
+        self._is_draining = False
+
+    # --- what a worker is asked to do -----------------------------------------------------------
+
+    async def ensure_open(self, connection_id: uuid.UUID) -> None:
+        """Return when the session is open here. Raises the HubError that prevents it."""
+        if self.host.session(connection_id) is None:
+            await self.open(connection_id)
+
+    async def open(self, connection_id: uuid.UUID) -> None:
+        """Take the lease and open the session; callers of one moment share one opening.
+
+        The connection is connected afterwards, or its row says why not. Raises that HubError.
+        """
+        kept = self._kept.setdefault(connection_id, Kept())
+        if kept.opening is None:
+            self._stop_timer(kept)
+            kept.opening = self.host.spawn(
+                self._open(connection_id, kept), name=f"open {connection_id}"
+            )
+        error = await asyncio.shield(kept.opening)
+        if error is not None:
+            raise error
+
+    async def start_open(self, connection_id: uuid.UUID) -> None:
+        """As `open`, when nobody waits for the end; returns at once."""
+        self.host.spawn(self._try_open(connection_id), name=f"open {connection_id}")
+
+    async def close(self, connection_id: uuid.UUID) -> None:
+        """Close what the member no longer wants; what is wanted again by now stays. Idempotent."""
+        if not await self._threads.run(leases.is_wanted, connection_id):
+            await self._let_go(connection_id)
+
+    async def refresh(self, connection_id: uuid.UUID, kinds: Iterable[ListingKind]) -> None:
+        """Read lists of an open session again and store them; nothing when none is open."""
+        lease = self._lease_of(connection_id)
+        session = self.host.session(connection_id)
+        if lease is None or session is None:
+            return
+        lists = await listings.fetch(session, kinds)
+        if not await self._threads.run(catalog.store, connection_id, lists, fence=lease.fence):
+            await self.check_leases()
+        listings.teach(session, lists)
+
+    async def check_leases(self) -> None:
+        """Close sessions whose lease somebody else has by now (this worker was asleep)."""
+        stored = await self._threads.run(leases.held_by, self.worker)
+        for connection_id, epoch in self.host.sessions().items():
+            if stored.get(connection_id) != epoch and not self._is_opening(connection_id):
+                logger.warning("lease lost connection=%s epoch=%d", connection_id, epoch)
+                await self._let_go(connection_id)
+
+    async def take_over(self, predecessor: str) -> int:
+        """Open everything that a dead worker held; returns how much that is."""
+        ids = await self._threads.run(leases.hand_over, predecessor)
+        for connection_id in ids:
+            await self.start_open(connection_id)
+        return len(ids)
+
+    async def drain(self) -> list[uuid.UUID]:
+        """Give every lease back; returns what other workers have to open."""
+        self._is_draining = True
+        for kept in self._kept.values():
+            self._stop_timer(kept)
+        return await self._threads.run(leases.hand_over, self.worker)
+
+    # --- HostListener ---------------------------------------------------------------------------
+
+    def on_opened(self, key: SessionKey, opened: Opened) -> None:
+        """Nothing to do: `_open` goes on."""
+
+    def on_lost(self, key: SessionKey, error: HubError) -> None:
+        kept = self._kept.get(key.connection_id)
+        if kept is None or kept.lease is None or kept.lease.fence.epoch != key.epoch:
+            return
+        kept.loss = error
+        if kept.opening is None:
+            self.host.spawn(self._reopen(key, kept, error), name=f"lost {key.connection_id}")
+
+    def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
+        kept = self._kept.get(key.connection_id)
+        kinds = LIST_CHANGED.get(method)
+        if kept is not None and kinds is not None:
+            kept.stale |= kinds
+            if not kept.is_refreshing:
+                kept.is_refreshing = True
+                self.host.spawn(
+                    self._refresh_stale(key.connection_id, kept),
+                    name=f"refresh {key.connection_id}",
+                )
+
+    def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:
+        kept = self._kept.get(key.connection_id)
+        if kept is not None:
+            self._note(key.connection_id, kept, Step(kind=kind, detail=detail))
+
+    def on_message(self, key: SessionKey, seen: SeenMessage) -> None:
+        self._record(key, seen)
+
+    async def on_request(self, key: SessionKey, method: str, params: JSONObject) -> JSONObject:
+        raise ProtocolError(rpc_code=METHOD_NOT_FOUND, rpc_message="Method not found")
+
+    # --- opening --------------------------------------------------------------------------------
+
+    async def _try_open(self, connection_id: uuid.UUID) -> None:
+        try:
+            await self.open(connection_id)
+        except HubError:
+            """The row says what happened."""
+
+    async def _open(self, connection_id: uuid.UUID, kept: Kept) -> HubError | None:
+        try:
+            if self._is_draining:
+                return session_closed()
+            claim = await self._threads.run(
+                leases.claim,
+                connection_id,
+                self.worker,
+                is_alive=queue.is_alive,
+                open_epoch=self.host.sessions().get(connection_id),
+            )
+            if claim.lease is None:
+                return await self._not_ours(connection_id, claim)
+            kept.lease, kept.loss = claim.lease, None
+            error = await self._open_leased(claim, claim.lease, kept)
+            if error is not None:
+                await self.host.close(connection_id)
+                await self._failed(claim.lease, kept, error)
+            return error
+        finally:
+            kept.opening = None
+
+    async def _not_ours(self, connection_id: uuid.UUID, claim: Claim) -> HubError | None:
+        if claim.outcome is Outcome.HERE:
+            return None
+        if claim.outcome is Outcome.ELSEWHERE:
+            entry = queue.LaneEntry(kind=queue.EntryKind.CONNECT, id=connection_id)
+            queue.lane_writer().ring(claim.holder, entry)
+            return HeldElsewhereError(claim.holder)
+        if claim.outcome is Outcome.UNWANTED:
+            await self._let_go(connection_id)
+        return session_closed()
+
+    async def _open_leased(self, claim: Claim, lease: Lease, kept: Kept) -> HubError | None:
+        """Open, read the catalog and store both; the error that prevented it."""
+        started = asyncio.get_running_loop().time()
+        connection_id = lease.connection_id
+        try:
+            opened = await self.host.open(claim.spec_or_raise(), lease.fence.epoch)
+            session = self.host.session(connection_id)
+            if session is None:
+                return kept.loss or session_closed()
+            lists = await listings.fetch_first(session)
+        except HubError as exc:
+            return exc
+        steps = self._take_steps(kept)
+        if not await self._threads.run(leases.record_open, lease, opened, lists, steps):
+            return session_closed()
+        if self.host.session(connection_id) is None:
+            return kept.loss or session_closed()
+        listings.teach(session, lists)
+        kept.opened_at = asyncio.get_running_loop().time()
+        logger.info(
+            "connected connection=%s epoch=%d era=%s transport=%s seconds=%.2f",
+            connection_id,
+            lease.fence.epoch,
+            opened.era.value,
+            opened.transport.value,
+            kept.opened_at - started,
+        )
+        return None
+
+    async def _reopen(self, key: SessionKey, kept: Kept, error: HubError) -> None:
+        """Go on after a session was lost; one that was stable starts with the first attempt."""
+        lease = kept.lease
+        if lease is None or lease.fence.epoch != key.epoch:
+            return
+        age = asyncio.get_running_loop().time() - kept.opened_at
+        attempt = kept.attempt if age < self._pace.stable_seconds else 0
+        await self._failed(leases.with_attempt(lease, attempt), kept, error)
+
+    async def _failed(self, lease: Lease, kept: Kept, error: HubError) -> None:
+        """Record why it is not connected, and plan the next attempt if there is to be one."""
+        connection_id = lease.connection_id
+        if error.problem_code == "worker_full":
+            kept.lease = None
+            await self._threads.run(leases.pass_on, lease)
+            return
+        wait = self._wait(lease, error)
+        steps = [*self._take_steps(kept), Step(kind="failed", detail=faults.step_detail(error))]
+        logger.info(
+            "not connected connection=%s code=%s attempt=%d next=%s",
+            connection_id,
+            error.problem_code,
+            lease.attempt,
+            "none" if wait is None else f"{wait:.1f}s",
+        )
+        kept.attempt = lease.attempt + 1
+        if wait is not None:
+            at = clock.now() + timedelta(seconds=wait)
+            kept.lease = await self._threads.run(leases.record_retry, lease, error, at, steps)
+            is_recorded = kept.lease is not None
+        else:
+            to = State.AUTH_REQUIRED if faults.needs_authorization(error) else State.ERROR
+            kept.lease = None
+            is_recorded = await self._threads.run(leases.record_end, lease, to, error, steps)
+        if not is_recorded:
+            await self._threads.run(leases.release, connection_id, lease.fence)
+        elif kept.lease is not None and wait is not None:
+            self._start_timer(connection_id, kept, wait)
+
+    def _wait(self, lease: Lease, error: HubError) -> float | None:
+        if not lease.auto_reconnect or not faults.may_pass(error):
+            return None
+        if error.problem_code == "session_lost" and lease.attempt == 0:
+            return 0.0
+        wait = backoff(lease.attempt + 1, self._pace.jitter())
+        if wait is None:
+            return None
+        return max(wait, min(error.retry_after or 0.0, LONGEST_RETRY_AFTER))
+
+    async def _let_go(self, connection_id: uuid.UUID) -> None:
+        kept = self._kept.pop(connection_id, None)
+        await self.host.close(connection_id)
+        if kept is not None:
+            self._stop_timer(kept)
+            if kept.lease is not None:
+                await self._threads.run(leases.release, connection_id, kept.lease.fence)
+
+    # --- timers, steps, refreshes ---------------------------------------------------------------
+
+    def _start_timer(self, connection_id: uuid.UUID, kept: Kept, wait: float) -> None:
+        if self._is_draining:
+            return
+        later = self._pace.later or asyncio.get_running_loop().call_later
+        kept.timer = later(wait, partial(self._retry, connection_id))
+
+    def _retry(self, connection_id: uuid.UUID) -> None:
+        self.host.spawn(self._try_open(connection_id), name=f"retry {connection_id}")
+
+    @staticmethod
+    def _stop_timer(kept: Kept) -> None:
+        if kept.timer is not None:
+            kept.timer.cancel()
+            kept.timer = None
+
+    def _note(self, connection_id: uuid.UUID, kept: Kept, step: Step) -> None:
+        """Keep a step for the next transition; outside of an opening, write it soon."""
+        kept.steps.append(step)
+        if kept.opening is None and not kept.is_writing_steps:
+            kept.is_writing_steps = True
+            self.host.spawn(self._write_steps(connection_id, kept), name=f"steps {connection_id}")
+
+    async def _write_steps(self, connection_id: uuid.UUID, kept: Kept) -> None:
+        await asyncio.sleep(STEPS_SECONDS)
+        kept.is_writing_steps = False
+        steps = self._take_steps(kept)
+        if steps:
+            await self._threads.run(timeline.write_for, connection_id, steps)
+
+    @staticmethod
+    def _take_steps(kept: Kept) -> list[Step]:
+        steps = list(kept.steps)
+        kept.steps.clear()
+        return steps
+
+    async def _refresh_stale(self, connection_id: uuid.UUID, kept: Kept) -> None:
+        """Answer a burst of `list_changed` with one listing per period."""
+        loop = asyncio.get_running_loop()
+        try:
+            while kept.stale:
+                await asyncio.sleep(max(0.0, kept.refresh_at - loop.time()))
+                kinds, kept.stale = kept.stale, set()
+                kept.refresh_at = loop.time() + self._pace.refresh_seconds
+                await self.refresh(connection_id, kinds)
+        finally:
+            kept.is_refreshing = False
+
+    def _lease_of(self, connection_id: uuid.UUID) -> Lease | None:
+        kept = self._kept.get(connection_id)
+        return kept.lease if kept is not None else None
+
+    def _is_opening(self, connection_id: uuid.UUID) -> bool:
+        kept = self._kept.get(connection_id)
+        return kept is not None and kept.opening is not None

@@ -1,0 +1,273 @@
+"""Leases: which worker holds a connection's session, by compare-and-set on (`held_by`, `epoch`).
+
+Worker side, synchronous. Everything a worker writes carries its epoch, so that what a zombie still
+sends is refused.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from django.conf import settings
+from django.db import transaction
+
+from connectors import selectors
+from connectors.models import Connection, Connector, CustomServer
+from connectors.server_spec import ServerSpec, Transport
+from connectors.services import catalog, faults
+from connectors.services.catalog import FetchedList
+from connectors.services.timeline import Step
+from connectors.services.transitions import Fence, transition
+from connectors.states import State
+from connectors.upstream.session import Opened
+from mcphub.core import clock
+from mcphub.core.errors import HubError, UnavailableError
+from mcphub.core.types import JSONObject
+
+
+class StdioDisabledError(HubError):
+    code = "stdio_disabled"
+    status = 409
+    title = "Servers that run as a local command are not enabled here"
+
+
+OPENABLE = (State.CONNECTING, State.CONNECTED)
+LARGEST_INFO = 32 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """One connection in this worker's hands."""
+
+    connection_id: uuid.UUID
+    fence: Fence
+    auto_reconnect: bool
+    attempt: int
+    server: tuple[type[Connector | CustomServer], uuid.UUID]
+
+
+class Outcome(StrEnum):
+    """How a claim ended."""
+
+    TAKEN = "taken"
+    HERE = "here"
+    ELSEWHERE = "elsewhere"
+    UNWANTED = "unwanted"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """`lease` and `spec` when taken (`fault` instead of `spec` if its secrets cannot be read)."""
+
+    outcome: Outcome
+    holder: str = ""
+    lease: Lease | None = None
+    spec: ServerSpec | None = None
+    fault: HubError | None = None
+
+    def spec_or_raise(self) -> ServerSpec:
+        """Return the spec. Raises the HubError that its secrets caused."""
+        if self.spec is None:
+            raise self.fault or UnavailableError
+        return self.spec
+
+
+def claim(
+    connection_id: uuid.UUID,
+    worker: str,
+    *,
+    is_alive: Callable[[str], bool],
+    open_epoch: int | None = None,
+) -> Claim:
+    """Take a connection for `worker` under a new epoch, unless somebody alive holds it.
+
+    `open_epoch` is that of the session which `worker` has open. A connection that is stored as
+    connected without one is moved to `connecting`. Raises UnavailableError without Redis.
+    """
+    row = (
+        Connection.unscoped.select_related("connector", "custom_server")
+        .filter(pk=connection_id)
+        .first()
+    )
+    if row is None or not row.is_wanted or State(row.state) not in OPENABLE:
+        return Claim(outcome=Outcome.UNWANTED)
+    if row.held_by not in {"", worker} and is_alive(row.held_by):
+        return Claim(outcome=Outcome.ELSEWHERE, holder=row.held_by)
+    is_connected = row.state == State.CONNECTED.value
+    if is_connected and row.held_by == worker and row.epoch == open_epoch:
+        return Claim(outcome=Outcome.HERE)
+    fence = Fence(worker=worker, epoch=row.epoch + 1)
+    rows = Connection.unscoped.filter(
+        pk=row.pk, held_by=row.held_by, epoch=row.epoch, is_wanted=True, state=row.state
+    )
+    with transaction.atomic():
+        if not rows.update(held_by=worker, epoch=fence.epoch, next_retry_at=None):
+            return Claim(outcome=Outcome.LOST)
+        if is_connected:
+            transition(row.pk, State.CONNECTING, expect=[State.CONNECTED], fence=fence)
+    return _taken(row, fence)
+
+
+def _taken(row: Connection, fence: Fence) -> Claim:
+    server = selectors.server_of(row)
+    lease = Lease(
+        connection_id=row.pk,
+        fence=fence,
+        auto_reconnect=server.auto_reconnect,
+        attempt=row.attempt,
+        server=(type(server), server.pk),
+    )
+    try:
+        spec = selectors.spec_for(row)
+    except HubError as exc:
+        return Claim(outcome=Outcome.TAKEN, lease=lease, fault=exc)
+    if spec.transport is Transport.STDIO and not settings.STDIO_ENABLED:
+        return Claim(outcome=Outcome.TAKEN, lease=lease, fault=StdioDisabledError())
+    return Claim(outcome=Outcome.TAKEN, lease=lease, spec=spec)
+
+
+def record_open(
+    lease: Lease, opened: Opened, lists: Sequence[FetchedList], steps: Sequence[Step]
+) -> bool:
+    """Store what opening found, move to `connected`; False when the lease or the wish is gone."""
+    with transaction.atomic():
+        is_moved = transition(
+            lease.connection_id,
+            State.CONNECTED,
+            expect=[State.CONNECTING],
+            fence=lease.fence,
+            steps=steps,
+            attempt=0,
+            next_retry_at=None,
+            last_error=None,
+            connected_at=clock.now(),
+            transport_used=opened.transport.value,
+            era=opened.era.value,
+            protocol_version=opened.protocol_version[:20],
+            server_info=_bounded(opened.server_info),
+            capabilities=_bounded(opened.capabilities),
+            instructions=catalog.clean_text(opened.instructions)[:LARGEST_INFO],
+        )
+        if is_moved:
+            catalog.store(lease.connection_id, lists, fence=lease.fence)
+            if opened.is_era_certain:
+                remember_era(lease, opened.era.value, opened.transport.value)
+    return is_moved
+
+
+def record_retry(
+    lease: Lease, error: HubError, at: datetime, steps: Sequence[Step]
+) -> Lease | None:
+    """Store that the next attempt is at `at`; the lease stays. None when it is gone."""
+    is_moved = transition(
+        lease.connection_id,
+        State.CONNECTING,
+        expect=[State.CONNECTING, State.CONNECTED],
+        fence=lease.fence,
+        steps=steps,
+        attempt=lease.attempt + 1,
+        next_retry_at=at,
+        last_error=faults.last_error(error),
+        connected_at=None,
+    )
+    return with_attempt(lease, lease.attempt + 1) if is_moved else None
+
+
+def record_end(lease: Lease, to: State, error: HubError, steps: Sequence[Step]) -> bool:
+    """Store that opening is over (`error`, `auth_required`) and give the lease back."""
+    return transition(
+        lease.connection_id,
+        to,
+        expect=[State.CONNECTING, State.CONNECTED],
+        fence=lease.fence,
+        steps=steps,
+        held_by="",
+        next_retry_at=None,
+        last_error=faults.last_error(error),
+        connected_at=None,
+    )
+
+
+def with_attempt(lease: Lease, attempt: int) -> Lease:
+    return Lease(
+        connection_id=lease.connection_id,
+        fence=lease.fence,
+        auto_reconnect=lease.auto_reconnect,
+        attempt=attempt,
+        server=lease.server,
+    )
+
+
+def pass_on(lease: Lease) -> bool:
+    """Give a lease back so that another worker opens the connection at the next sweep."""
+    rows = Connection.unscoped.filter(
+        pk=lease.connection_id, held_by=lease.fence.worker, epoch=lease.fence.epoch
+    )
+    return bool(rows.update(held_by="", next_retry_at=clock.now()))
+
+
+def is_wanted(connection_id: uuid.UUID) -> bool:
+    """Whether the member wants this connection to be open."""
+    return Connection.unscoped.filter(pk=connection_id, is_wanted=True).exists()
+
+
+def release(connection_id: uuid.UUID, fence: Fence) -> bool:
+    """Give a lease back without a change of state."""
+    rows = Connection.unscoped.filter(pk=connection_id, held_by=fence.worker, epoch=fence.epoch)
+    return bool(rows.update(held_by=""))
+
+
+def held_by(worker: str) -> dict[uuid.UUID, int]:
+    """Return the epochs of everything that is stored as held by `worker`; one query."""
+    return dict(Connection.unscoped.filter(held_by=worker).values_list("pk", "epoch"))
+
+
+def hand_over(worker: str, ids: Iterable[uuid.UUID] | None = None) -> list[uuid.UUID]:
+    """Take every lease away from `worker`; return the connections that somebody has to reopen.
+
+    The epoch moves on, so that writes of a worker that still lives somehow are refused.
+    """
+    wanted = []
+    rows = Connection.unscoped.filter(held_by=worker)
+    if ids is not None:
+        rows = rows.filter(pk__in=list(ids))
+    for row in rows.only("pk", "epoch", "is_wanted", "state"):
+        fence = Fence(worker=worker, epoch=row.epoch)
+        fields = {"held_by": "", "epoch": row.epoch + 1}
+        is_open = row.is_wanted and State(row.state) in OPENABLE
+        if is_open and transition(
+            row.pk,
+            State.CONNECTING,
+            expect=OPENABLE,
+            fence=fence,
+            steps=[Step(kind="worker_lost")],
+            next_retry_at=clock.now(),
+            connected_at=None,
+            **fields,
+        ):
+            wanted.append(row.pk)
+        else:
+            Connection.unscoped.filter(pk=row.pk, held_by=worker, epoch=row.epoch).update(**fields)
+    return wanted
+
+
+def remember_era(lease: Lease, era: str, transport: str) -> None:
+    """Keep on the server's row what was detected, so that the next opening asks no more."""
+    model, pk = lease.server
+    rows = model.unscoped.filter(pk=pk)
+    rows.exclude(detected_era=era, detected_transport=transport).update(
+        detected_era=era, detected_transport=transport
+    )
+
+
+def _bounded(value: JSONObject) -> JSONObject:
+    """Return what can be stored of a server's description of itself."""
+    cleaned = catalog.storable(value)
+    if not isinstance(cleaned, dict) or len(catalog.canonical(cleaned)) > LARGEST_INFO:
+        return {}
+    return cleaned

@@ -27,6 +27,7 @@ class SocketStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         self.has_sent = False
         self.is_late = False
         self.is_ended = False
+        self._is_broken = False
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._to_send: list[bytes] = []
@@ -72,7 +73,7 @@ class SocketStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         """Drop the connection at once, without the good-byes of TLS."""
         if self._transport is not None:
             self._transport.abort()
-        self.is_ended = True
+        self._is_broken = self.is_ended = True
         self._wake()
 
     def expire(self) -> None:
@@ -109,6 +110,8 @@ class SocketStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
     def _check(self) -> None:
         if self.is_late:
             raise httpcore2.ReadTimeout("deadline")
+        if self._is_broken:  # an end of file would pass for the end of a body without length
+            raise httpcore2.ReadError("broken")
 
     async def _wait(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()
@@ -139,6 +142,7 @@ class SocketStream(asyncio.Protocol, httpcore2.AsyncNetworkStream):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._is_broken = self._is_broken or exc is not None
         self.is_ended = True
         self._wake()
 

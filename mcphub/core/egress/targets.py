@@ -25,8 +25,10 @@ URL = re.compile(
     r"(?P<host>\[[0-9a-f:.]+\]|[^/?@:\[\]]+)"
     r"(?::(?P<port>[0-9]{1,5}))?"
     r"(?P<path>[/?].*)?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,  # without ASCII, a long s is an s
 )
+# `str.lower` would turn some other letters into ASCII ones.
+ASCII_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 # A last label that is a number makes the whole host an IPv4 address in disguise (WHATWG URL §3.5).
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -100,9 +102,10 @@ def _host(text: str) -> tuple[str, Address | None]:
 
 def _ascii_host(text: str) -> str:
     """Return the ASCII form; only names that are already valid IDNA 2008 have one (RFC 5891)."""
+    text = text.translate(ASCII_LOWER)
     if not text.isascii():
         try:
             text = idna.encode(text).decode("ascii")
         except idna.IDNAError as exc:
             raise BlockedUrlError("The URL's host is not a valid international name.") from exc
-    return text.lower().removesuffix(".")
+    return text.removesuffix(".")

@@ -39,11 +39,14 @@ class GroupWriter(Generic[Item, Answer]):
         name: str,
         largest: int = 200,
         limit: int = 10_000,
+        at_end: Callable[[], None] = lambda: None,
     ) -> None:
+        """`at_end` runs on the thread after its last batch, to close what the thread opened."""
         self._write = write
         self._name = name
         self._largest = largest
         self._limit = limit
+        self._at_end = at_end
         self._waiting: deque[tuple[Item, Future[Answer]]] = deque()
         self._wake = threading.Condition()
         self._thread: threading.Thread | None = None
@@ -93,3 +96,4 @@ class GroupWriter(Generic[Item, Answer]):
                 for _, future in batch:
                     if not future.done():
                         future.set_exception(exc)
+        self._at_end()

@@ -1,0 +1,94 @@
+"""TickPipeline: the Redis commands of one tick of an event loop leave as one pipeline."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from mcphub.core import redis as hub_redis
+from mcphub.core.errors import UnavailableError
+from mcphub.core.per_loop import PerLoop
+
+ANSWER_SECONDS = 0.8
+LARGEST = 500
+Command = tuple[Any, ...]
+Waiting = list[tuple[Command, "asyncio.Future[Any] | None"]]
+
+
+class TickPipeline:
+    """Sends of concurrent tasks coalesce; it belongs to the loop that made it.
+
+    While a pipeline is on its way the next one gathers, so load makes them larger, not more.
+    """
+
+    def __init__(self, client: Redis | None = None) -> None:
+        self._client = client or hub_redis.open_async(read_seconds=ANSWER_SECONDS)
+        self._waiting: Waiting = []
+        self._sender: asyncio.Task[None] | None = None
+        self.dropped = 0
+
+    async def call(self, *command: Any) -> Any:
+        """Return the answer of one command. Raises UnavailableError within a second."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._put(command, future)
+        return await future
+
+    def send(self, *command: Any) -> None:
+        """Send a command whose answer nobody needs; counted in `dropped` when Redis is away."""
+        self._put(command, None)
+
+    async def flush(self) -> None:
+        """Wait until what was put so far has been sent or dropped."""
+        while self._sender is not None and not self._sender.done():
+            await asyncio.wait({self._sender})
+
+    async def aclose(self) -> None:
+        await self.flush()
+        await self._client.aclose()
+
+    def _put(self, command: Command, future: asyncio.Future[Any] | None) -> None:
+        self._waiting.append((command, future))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.get_running_loop().create_task(self._send_waiting())
+
+    async def _send_waiting(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
+            try:
+                answers = await self._exchange([command for command, _ in batch])
+            except (RedisError, OSError, TimeoutError):
+                self.dropped += sum(future is None for _, future in batch)
+                for _, future in batch:
+                    _settle(future, UnavailableError("Redis is away.", retry_after=1.0))
+            else:
+                for (_, future), answer in zip(batch, answers, strict=True):
+                    _settle(future, answer)
+
+    async def _exchange(self, commands: list[Command]) -> list[Any]:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            if len(commands) == 1:
+                return [await execute(self._client, *commands[0])]
+            pipeline = self._client.pipeline(transaction=False)
+            for command in commands:
+                pipeline.execute_command(*command)
+            return await pipeline.execute(raise_on_error=False)
+
+
+def execute(client: Any, *command: Any) -> Any:
+    """Run one command as it is; redis-py does not type this method."""
+    return client.execute_command(*command)
+
+
+def _settle(future: asyncio.Future[Any] | None, answer: Any) -> None:
+    if future is None or future.done():
+        return
+    if isinstance(answer, UnavailableError | RedisError):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)
+
+
+tick_pipeline: PerLoop[TickPipeline] = PerLoop(TickPipeline)

@@ -1,0 +1,398 @@
+"""Execution of tool calls, the worker side: claim, send, finish. Runs on the session host's loop.
+
+One task per call owns the row from claim to finish; a child task speaks with the server, so that
+cancelling the exchange never loses the end. Nothing is sent before `sent` is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Protocol
+
+from django.conf import settings
+
+from connectors import events
+from connectors.models import CallStatus, ToolCall
+from connectors.queue import EntryKind, LaneEntry, TickPipeline, lane_writer, tick_pipeline
+from connectors.services import endings, ledger, outcomes, quotas, replies
+from connectors.services.endings import Again, Ending
+from connectors.services.ledger import Claim, Claimed, Finish, Progress
+from connectors.services.outcomes import CallOutcome
+from connectors.services.places import Places
+from connectors.upstream.contract import UpstreamRequest
+from mcphub.core.clock import Deadline, now
+from mcphub.core.errors import HubError, UnavailableError, UpstreamTimeoutError
+from mcphub.core.offload import DatabaseThreads
+from mcphub.core.types import JSONObject
+
+GUARD_SECONDS = 2.0
+"""By which the session's own deadline goes first."""
+NOTE_SECONDS = 1.0
+FINISH_SECONDS = 60.0
+STOP_SECONDS = 3.0
+LARGE_BYTES = 256 << 10
+PICK_UP = 1000
+TEXT_LENGTH = 2000
+
+logger = logging.getLogger(__name__)
+
+
+class Sessions(Protocol):
+    """What the executor needs of the worker's sessions."""
+
+    worker: str
+
+    def is_open(self, connection_id: uuid.UUID) -> bool: ...
+
+    async def ensure_open(self, connection_id: uuid.UUID) -> None:
+        """Raise the HubError that prevents it; HeldElsewhereError when another worker has it."""
+
+    async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject: ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What the executor has done since it started."""
+
+    claimed: int = 0
+    duplicates: int = 0
+    finished: int = 0
+    outrun: int = 0
+    """Ends that did not count, since somebody else had the row."""
+
+
+@dataclass(slots=True, eq=False)
+class _Run:
+    """One call in this worker's hands."""
+
+    entry: LaneEntry
+    task: asyncio.Task[None] | None = None
+    exchange: asyncio.Task[JSONObject] | None = None
+    has_begun: bool = False
+    is_cancelled: bool = False
+    is_stopped: bool = False
+    noted_at: float = 0.0
+
+    def stop(self) -> None:
+        if self.exchange is not None:
+            self.exchange.cancel()
+
+
+class WithdrawnError(HubError):
+    """The row was taken back, or its cancellation asked for, while its session was opening."""
+
+    code = "cancelled"
+
+
+class Executor:
+    """Executes the calls of one worker."""
+
+    def __init__(self, sessions: Sessions, *, places: Places | None = None) -> None:
+        self._sessions = sessions
+        self._places = places or Places(
+            worker=settings.WORKER_MAX_CALLS, connection=settings.CONNECTION_MAX_CALLS
+        )
+        self._runs: dict[uuid.UUID, _Run] = {}
+        self._notes: set[asyncio.Task[None]] = set()
+        self._threads = DatabaseThreads(name="execution", threads=1)
+        self._is_draining = False
+        self.counts = Counts()
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._runs)
+
+    def on_entry(self, entry: LaneEntry) -> None:
+        """Take a `call` or `cancel` entry of the lane; returns at once."""
+        if entry.kind is EntryKind.CANCEL:
+            self._cancel(entry.id)
+        elif entry.kind is EntryKind.CALL:
+            self._start(entry)
+
+    async def pick_up(self, connection_id: uuid.UUID) -> int:
+        """Execute what is queued for a connection that has just been opened here."""
+        queued = await self._threads.run(_queued_of, connection_id)
+        for call_id in queued:
+            self._start(LaneEntry(kind=EntryKind.CALL, id=call_id, connection_id=connection_id))
+        return len(queued)
+
+    async def drain(self, seconds: float = 25.0) -> None:
+        """Take nothing new, let what runs finish, end the rest: sent ones as `outcome_unknown`."""
+        self._is_draining = True
+        tasks = {run.task for run in self._runs.values() if run.task is not None}
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        left = list(self._runs.values())
+        for run in left:
+            run.is_stopped = True
+            run.stop()
+        if left:
+            await asyncio.wait({r.task for r in left if r.task}, timeout=STOP_SECONDS)
+        await self._pipeline.flush()
+        await asyncio.to_thread(self._threads.close)
+
+    # --- one call -------------------------------------------------------------------------------
+
+    def _start(self, entry: LaneEntry) -> None:
+        if entry.id in self._runs or entry.connection_id is None:
+            self.counts.duplicates += 1
+            return
+        if self._is_draining:
+            return  # still queued: another worker gets it
+        run = self._runs[entry.id] = _Run(entry)
+        run.task = asyncio.get_running_loop().create_task(
+            self._run(run, entry.connection_id), name=f"call {entry.id}"
+        )
+
+    def _cancel(self, call_id: uuid.UUID) -> None:
+        run = self._runs.get(call_id)
+        if run is not None:
+            run.is_cancelled = True
+            run.stop()
+
+    async def _run(self, run: _Run, connection_id: uuid.UUID) -> None:
+        try:
+            async with self._places.take(connection_id):
+                while not self._is_draining and await self._attempt(run, connection_id):
+                    pass
+        except HubError as exc:  # the ledger is away: the row is as it was, the reaper goes on
+            logger.warning("call left to the reaper call=%s code=%s", run.entry.id, exc.code)
+        except Exception:
+            logger.exception("call failed call=%s", run.entry.id)
+        finally:
+            self._runs.pop(run.entry.id, None)
+
+    async def _attempt(self, run: _Run, connection_id: uuid.UUID) -> bool:
+        """Claim the call and bring it to an end; True: it was given back and waits for another."""
+        is_open = self._sessions.is_open(connection_id)
+        wish = Claim(id=run.entry.id, worker=self._sessions.worker, is_open=is_open)
+        call = await ledger.claim(wish)
+        if call is None:
+            self.counts.duplicates += 1
+            return False
+        self.counts.claimed += 1
+        if call.attempt == 1:
+            events.announce_call_started(_notice(call))
+        verdict = await self._executed(run, call)
+        if isinstance(verdict, Ending):
+            await self._finish(call, verdict)
+            return False
+        return await self._give_back(call, verdict)
+
+    async def _executed(self, run: _Run, call: Claimed) -> Ending | Again:
+        run.has_begun = False
+        if call.is_cancel_requested or run.is_cancelled:
+            return endings.cancelled(was_sent=False)
+        if call.deadline_at <= now():
+            return endings.expired()
+        run.exchange = asyncio.get_running_loop().create_task(self._exchange(run, call))
+        await asyncio.wait({run.exchange}, timeout=_absolute(call) + GUARD_SECONDS)
+        if not run.exchange.done():
+            run.exchange.cancel()
+            await asyncio.wait({run.exchange}, timeout=GUARD_SECONDS)
+        try:
+            return _verdict(run, call)
+        finally:
+            run.exchange = None
+
+    async def _exchange(self, run: _Run, call: Claimed) -> JSONObject:
+        params = outcomes.open_params(call.id, call.sealed_params)
+        if call.status == CallStatus.CLAIMED:
+            await self._open(call)
+            if not await ledger.mark_sent(call.fence):
+                raise WithdrawnError
+        left = (call.deadline_at - now()).total_seconds()
+        run.has_begun = True
+        return await self._sessions.request(
+            call.connection_id,
+            UpstreamRequest(
+                method=call.method,
+                params=params,
+                deadline=Deadline.after(_absolute(call)),
+                idle_timeout=max(0.0, min(left, call.timeout_ms / 1000)),
+                call_id=call.id,
+                attempt=call.attempt,
+                on_progress=lambda seen: self._on_progress(run, call, seen),
+            ),
+        )
+
+    async def _open(self, call: Claimed) -> None:
+        try:
+            async with asyncio.timeout((call.deadline_at - now()).total_seconds()):
+                await self._sessions.ensure_open(call.connection_id)
+        except TimeoutError as exc:
+            raise UpstreamTimeoutError(was_sent=False) from exc
+
+    async def _give_back(self, call: Claimed, again: Again) -> bool:
+        if not await ledger.release(call.fence):
+            self.counts.outrun += 1
+            return False
+        if again.holder:
+            entry = LaneEntry(kind=EntryKind.CALL, id=call.id, connection_id=call.connection_id)
+            lane_writer().ring(again.holder, entry)
+            return False
+        await asyncio.sleep(again.pause)
+        return True
+
+    # --- the end of a call ----------------------------------------------------------------------
+
+    async def _finish(self, call: Claimed, ending: Ending) -> None:
+        if not await self._store(await _finish_of(call, ending)):
+            self.counts.outrun += 1
+            logger.warning("end refused call=%s attempt=%d", call.id, call.attempt)
+            return
+        self.counts.finished += 1
+        if call.reply_to:
+            outcome = CallOutcome(
+                id=call.id,
+                status=ending.status,
+                outcome_json=ending.outcome_json,
+                is_tool_error=ending.is_tool_error,
+                problem_code=ending.problem_code,
+                problem_detail=ending.problem_detail,
+            )
+            self._pipeline.send(*replies.publish_command(call.reply_to, outcome))
+        quotas.give_back(_place(call), self._pipeline)
+        events.announce_call_finished(_notice(call, ending))
+
+    async def _store(self, end: Finish) -> bool:
+        """Write an end; while the database is away try again, for the answer exists only here."""
+        deadline = Deadline.after(FINISH_SECONDS)
+        pause = 0.1
+        while True:
+            try:
+                return await ledger.finish(end)
+            except UnavailableError:
+                if deadline.is_over:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 2.0)
+
+    @property
+    def _pipeline(self) -> TickPipeline:
+        return tick_pipeline()
+
+    # --- progress -------------------------------------------------------------------------------
+
+    def _on_progress(self, run: _Run, call: Claimed, seen: JSONObject) -> None:
+        """Announce it (the publisher coalesces) and keep it, at most once a second."""
+        events.announce_call_progress(_notice(call), seen)
+        if time.monotonic() - run.noted_at < NOTE_SECONDS:
+            return
+        run.noted_at = time.monotonic()
+        task = asyncio.get_running_loop().create_task(self._note(call, seen))
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+    async def _note(self, call: Claimed, seen: JSONObject) -> None:
+        message = seen.get("message")
+        kept: JSONObject = {
+            "progress": _number(seen.get("progress")),
+            "total": _number(seen.get("total")),
+            "message": message[:TEXT_LENGTH] if isinstance(message, str) else None,
+        }
+        latest = call.created_at + timedelta(seconds=settings.CALL_TIMEOUT_MAX)
+        deadline = min(latest, now() + timedelta(milliseconds=call.timeout_ms))
+        with contextlib.suppress(UnavailableError):
+            await ledger.note_progress(
+                Progress(fence=call.fence, progress=kept, deadline_at=deadline)
+            )
+
+
+def _verdict(run: _Run, call: Claimed) -> Ending | Again:
+    """Say what became of the exchange, which is over or would not end."""
+    exchange = run.exchange
+    if exchange is None or not exchange.done() or exchange.cancelled():
+        return _stopped(run)
+    error = exchange.exception()
+    if error is None:
+        return endings.of_result(exchange.result())
+    return _failed(run, call, error)
+
+
+def _stopped(run: _Run) -> Ending | Again:
+    """Say what a call comes to whose exchange was ended from here, or with its session."""
+    if run.is_cancelled:
+        return endings.cancelled(was_sent=run.has_begun)
+    if not run.has_begun:
+        return Again()
+    return endings.unknown("outcome_unknown" if run.is_stopped else "timeout")
+
+
+def _failed(run: _Run, call: Claimed, error: BaseException) -> Ending | Again:
+    if isinstance(error, WithdrawnError):
+        return endings.cancelled(was_sent=False)
+    if isinstance(error, UpstreamTimeoutError) and not run.has_begun:
+        return endings.expired()
+    if isinstance(error, HubError):
+        return endings.of_error(
+            error, method=call.method, attempt=call.attempt, had_begun=run.has_begun
+        )
+    logger.error("exchange failed call=%s", call.id, exc_info=error)
+    if run.has_begun:
+        return endings.unknown("internal_error")
+    return endings.of_problem(CallStatus.FAILED, HubError(), was_sent=False)
+
+
+def _absolute(call: Claimed) -> float:
+    """Seconds until the call is over whatever progress it makes."""
+    latest = call.created_at + timedelta(seconds=settings.CALL_TIMEOUT_MAX)
+    return max(0.0, (max(latest, call.deadline_at) - now()).total_seconds())
+
+
+async def _finish_of(call: Claimed, ending: Ending) -> Finish:
+    sealed = None
+    if ending.outcome_json is not None:
+        if len(ending.outcome_json) < LARGE_BYTES:
+            sealed = outcomes.seal_outcome(call.id, ending.outcome_json)
+        else:
+            sealed = await asyncio.to_thread(outcomes.seal_outcome, call.id, ending.outcome_json)
+    return Finish(
+        fence=call.fence,
+        status=ending.status,
+        sealed_outcome=sealed,
+        is_tool_error=ending.is_tool_error,
+        problem_code=ending.problem_code,
+        problem_detail=ending.problem_detail,
+        was_sent=ending.was_sent,
+    )
+
+
+def _notice(call: Claimed, ending: Ending | None = None) -> events.CallNotice:
+    return events.CallNotice(
+        id=call.id,
+        tenant_id=call.tenant_id,
+        member_id=call.member_id,
+        server=call.server,
+        method=call.method,
+        target=call.target,
+        attempt=call.attempt,
+        status=ending.status if ending else CallStatus.SENT,
+        is_tool_error=ending.is_tool_error if ending else False,
+        problem_code=ending.problem_code if ending else "",
+        problem_detail=ending.problem_detail if ending else "",
+    )
+
+
+def _place(call: Claimed) -> quotas.Place:
+    return quotas.Place(
+        call_id=call.id,
+        tenant_id=call.tenant_id,
+        connection_id=call.connection_id,
+        worker=call.worker,
+    )
+
+
+def _queued_of(connection_id: uuid.UUID) -> list[uuid.UUID]:
+    rows = ToolCall.unscoped.filter(connection_id=connection_id, status=CallStatus.QUEUED)
+    return list(rows.order_by("id").values_list("pk", flat=True)[:PICK_UP])
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

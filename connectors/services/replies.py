@@ -1,0 +1,223 @@
+"""Replies: the one subscriber of a web process, and the calls that its requests wait for.
+
+No thread per waiter. A lost reply only delays: what is waited for is looked up in the ledger every
+two seconds and after every loss of the subscription.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import socket
+import time
+import uuid
+from collections.abc import Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.conf import settings
+from redis.exceptions import RedisError
+
+from connectors.models import ToolCall
+from connectors.models.tool_call import OPEN_STATUSES
+from connectors.queue.lanes import sync_client
+from connectors.services.outcomes import CallOutcome, Reply, outcome_of
+from mcphub.core import redis as hub_redis
+from mcphub.core.errors import HubError, UnavailableError
+from mcphub.core.offload import DatabaseThreads
+from mcphub.core.per_loop import PerLoop
+
+START_SECONDS = 0.8
+RECHECK_SECONDS = 2.0
+FOREIGN_RECHECK_SECONDS = 0.5
+UNCLAIMED_SECONDS = 60.0
+READ_ROWS = 200
+BACKOFF_FIRST, BACKOFF_LAST = 0.05, 1.0
+
+logger = logging.getLogger(__name__)
+
+
+def channel_of(address: str) -> str:
+    return hub_redis.key("reply", address)
+
+
+def publish_command(reply_to: str, outcome: CallOutcome) -> tuple[Any, ...]:
+    return ("PUBLISH", channel_of(reply_to), Reply(outcome=outcome).encode())
+
+
+def publish_now(reply_to: str, outcome: CallOutcome) -> None:
+    """Tell who waits, from synchronous code; a lost reply is found in the ledger two seconds on."""
+    if not reply_to:
+        return
+    try:
+        sync_client().publish(channel_of(reply_to), Reply(outcome=outcome).encode())
+    except (RedisError, OSError):
+        logger.warning("reply not published call=%s", outcome.id)
+
+
+def read_ended(ids: Sequence[uuid.UUID]) -> list[CallOutcome]:
+    """Return the outcomes of those calls that have ended; one query."""
+    rows = ToolCall.unscoped.filter(pk__in=ids).exclude(status__in=OPEN_STATUSES)
+    return [outcome_of(row) for row in rows.defer("sealed_params")]
+
+
+@dataclass(slots=True, eq=False)
+class _Expected:
+    """A call that somebody waits for or is about to."""
+
+    future: asyncio.Future[CallOutcome]
+    until: float
+    is_foreign: bool
+    """Submitted by another process or earlier: no reply will come here, the ledger tells."""
+    waiters: int = 0
+    since: float = field(default_factory=time.monotonic)
+
+
+class Replies:
+    """One per event loop; `current` returns the running loop's."""
+
+    def __init__(self) -> None:
+        self.address = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._expected: dict[uuid.UUID, _Expected] = {}
+        self._is_listening = asyncio.Event()
+        self._is_due = asyncio.Event()
+        self._listener: asyncio.Task[None] | None = None
+        self._checker: asyncio.Task[None] | None = None
+        self._loads: set[asyncio.Task[None]] = set()
+        self._threads = DatabaseThreads(name="replies", threads=2)
+
+    async def start(self) -> None:
+        """Return when replies can arrive. Raises UnavailableError within a second."""
+        if self._is_listening.is_set():
+            return
+        if self._listener is None or self._listener.done():
+            self._listener = asyncio.get_running_loop().create_task(self._listen())
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._is_listening.wait()
+        except TimeoutError as exc:
+            raise UnavailableError("Redis is away.", retry_after=1.0) from exc
+
+    def expect(self, call_id: uuid.UUID) -> None:
+        """Keep the reply of a call that is about to be submitted until somebody waits for it."""
+        self._add(call_id, is_foreign=False)
+
+    def forget(self, call_id: uuid.UUID) -> None:
+        self._expected.pop(call_id, None)
+
+    async def wait(self, call_id: uuid.UUID, seconds: float) -> CallOutcome | None:
+        """Return how a call ended, or None when `seconds` are over. Any process, any time."""
+        expected = self._expected.get(call_id) or self._add(call_id, is_foreign=True)
+        expected.waiters += 1
+        try:
+            await asyncio.wait({expected.future}, timeout=seconds)
+            return expected.future.result() if expected.future.done() else None
+        finally:
+            expected.waiters -= 1
+            if not expected.waiters and self._expected.get(call_id) is expected:
+                del self._expected[call_id]
+
+    async def aclose(self) -> None:
+        """End the tasks and threads; who still waits is left to its own time limit."""
+        tasks = [task for task in (self._listener, self._checker, *self._loads) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.to_thread(self._threads.close)
+
+    def _add(self, call_id: uuid.UUID, *, is_foreign: bool) -> _Expected:
+        loop = asyncio.get_running_loop()
+        until = time.monotonic() + settings.CALL_TIMEOUT_MAX + UNCLAIMED_SECONDS
+        expected = _Expected(future=loop.create_future(), until=until, is_foreign=is_foreign)
+        self._expected[call_id] = expected
+        if is_foreign:
+            self._is_due.set()
+        if self._checker is None or self._checker.done():
+            self._checker = loop.create_task(self._recheck())
+        return expected
+
+    def _settle(self, outcome: CallOutcome) -> None:
+        expected = self._expected.get(outcome.id)
+        if expected is not None and not expected.future.done():
+            expected.future.set_result(outcome)
+
+    # --- the subscription -----------------------------------------------------------------------
+
+    async def _listen(self) -> None:
+        wait = BACKOFF_FIRST
+        while True:
+            client = hub_redis.open_async(read_seconds=None)
+            pubsub: Any = client.pubsub()  # not typed by redis-py
+            try:
+                await pubsub.subscribe(channel_of(self.address))
+                async for message in pubsub.listen():
+                    wait = BACKOFF_FIRST
+                    self._on_message(message)
+            except (RedisError, OSError, TimeoutError) as exc:
+                logger.warning("replies away, next try in %.2f s: %s", wait, type(exc).__name__)
+            finally:
+                self._is_listening.clear()
+                with contextlib.suppress(RedisError, OSError):
+                    await pubsub.aclose()
+                    await client.aclose()
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, BACKOFF_LAST)
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        if message["type"] == "subscribe":
+            self._is_listening.set()
+            self._is_due.set()  # what was published while nobody listened is in the ledger
+        elif message["type"] == "message":
+            try:
+                reply = Reply.decode(message["data"])
+            except (ValueError, KeyError):
+                logger.warning("reply unreadable length=%d", len(message["data"]))
+                return
+            if not reply.is_in_row:
+                self._settle(reply.outcome)
+            elif reply.outcome.id in self._expected:
+                self._spawn(self._load([reply.outcome.id]))
+
+    # --- the ledger -----------------------------------------------------------------------------
+
+    async def _recheck(self) -> None:
+        """Look up what is waited for; ends when nothing is."""
+        while self._expected:
+            has_foreign = any(expected.is_foreign for expected in self._expected.values())
+            pause = FOREIGN_RECHECK_SECONDS if has_foreign else RECHECK_SECONDS
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._is_due.wait()
+            self._is_due.clear()
+            self._drop_unclaimed()
+            open_ids = [i for i, each in self._expected.items() if not each.future.done()]
+            for start in range(0, len(open_ids), READ_ROWS):
+                await self._load(open_ids[start : start + READ_ROWS])
+
+    async def _load(self, ids: Sequence[uuid.UUID]) -> None:
+        try:
+            outcomes: Iterable[CallOutcome] = await self._threads.run(read_ended, ids)
+        except HubError as exc:
+            logger.warning("outcomes unreadable calls=%d code=%s", len(ids), exc.problem_code)
+            return
+        for outcome in outcomes:
+            self._settle(outcome)
+
+    def _drop_unclaimed(self) -> None:
+        """Forget calls that nobody came back for."""
+        now = time.monotonic()
+        for call_id, expected in list(self._expected.items()):
+            is_old = expected.future.done() and now - expected.since > UNCLAIMED_SECONDS
+            if not expected.waiters and (is_old or now > expected.until):
+                del self._expected[call_id]
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+
+
+current: PerLoop[Replies] = PerLoop(Replies)

@@ -1,0 +1,39 @@
+"""Fixtures for calls: a connected server of Alice's, and a stack that executes calls of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from redis import Redis
+
+from connectors.models import Connection
+from connectors.queue import workers
+from connectors.services import tool_calls
+from tests.connectors import server_factories
+from tests.connectors.call_stack import Stack, closing_loop_objects, view_of
+from tests.world import World
+
+
+@pytest.fixture
+def ledger_threads(transactional_db: None) -> Iterator[None]:
+    """End the threads of the call services after the test; they see committed rows only."""
+    yield
+    tool_calls.close()
+
+
+@pytest.fixture
+def connection(world: World, ledger_threads: None) -> Connection:
+    return server_factories.make_connected(world.alice, "linear", held_by="w1")
+
+
+@pytest.fixture
+async def stack(world: World, connection: Connection, redis: Redis) -> AsyncIterator[Stack]:
+    """A stack without a worker yet: `await stack.start_worker()`."""
+    workers.forget_known()
+    async with closing_loop_objects():
+        stack = Stack(world.alice.principal, view_of(connection))
+        try:
+            yield stack
+        finally:
+            await stack.aclose()

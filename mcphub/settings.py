@@ -75,6 +75,7 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "corsheaders",
+    "mcphub",
     "tenants",
     "tracing",
     "oauth",
@@ -86,7 +87,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "mcphub.api.headers.SecurityHeadersMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
-    "corsheaders.middleware.CorsMiddleware",
+    "tenants.cors.TenantCorsMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -124,13 +125,24 @@ CSRF_COOKIE_NAME = "__Host-mcphub-csrf" if IS_HTTPS else "mcphub-csrf"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IS_HTTPS
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 X_FRAME_OPTIONS = "DENY"
+CSRF_FAILURE_VIEW = "mcphub.api.pages.csrf_failure"
 SECURE_REFERRER_POLICY = "same-origin"
 SECURE_HSTS_SECONDS = env.integer("MCPHUB_HSTS_SECONDS", 0)
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if env.flag("MCPHUB_BEHIND_PROXY") else None
 )
 CORS_ALLOWED_ORIGINS: list[str] = env.items("MCPHUB_CORS_ORIGINS")
-CORS_EXPOSE_HEADERS = ["etag", "location", "retry-after", "x-mcphub-seq", "idempotent-replayed"]
+CORS_URLS_REGEX = r"^/(api|mcp)(/|$)"
+CORS_ALLOW_HEADERS = [
+    *("accept", "authorization", "content-type", "if-match", "if-none-match"),
+    *("idempotency-key", "prefer", "last-event-id", "traceparent", "mcphub-tenant"),
+    *("mcphub-end-user", "mcp-protocol-version", "mcp-session-id", "mcp-method", "mcp-name"),
+]
+CORS_EXPOSE_HEADERS = [
+    *("etag", "location", "retry-after", "ratelimit", "ratelimit-policy", "x-mcphub-seq"),
+    *("idempotent-replayed", "preference-applied", "www-authenticate"),
+    *("mcp-session-id", "mcp-protocol-version"),
+]
 
 # --- static files, language
 STATIC_URL = "/static/"
@@ -150,7 +162,7 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "EXCEPTION_HANDLER": "mcphub.api.errors.problem_handler",
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_SCHEMA_CLASS": "mcphub.api.schema.AutoSchema",
     "UNAUTHENTICATED_USER": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -162,6 +174,11 @@ SPECTACULAR_SETTINGS = {
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "COMPONENT_SPLIT_REQUEST": True,
+    "ENUM_NAME_OVERRIDES": {"Scope": "tenants.principal.Scope"},
+    "POSTPROCESSING_HOOKS": [
+        "drf_spectacular.hooks.postprocess_schema_enums",
+        "mcphub.api.schema.complete",
+    ],
 }
 
 # --- egress (security reference §4)

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from django.contrib import admin
-from django.urls import path
+from django.urls import URLPattern, URLResolver, include, path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from mcphub import health
+from tenants.views import login_once
 
-urlpatterns = [
+api_v1: list[URLPattern | URLResolver] = [
+    path("", include(module))
+    for module in ("tenants.api.urls", "tracing.api.urls", "connectors.api.urls")
+    if find_spec(module)
+]
+
+docs = SpectacularSwaggerSplitView.as_view(
+    template_name="mcphub/docs.html",
+    url_name="schema",
+    authentication_classes=[],
+    permission_classes=[],
+)
+schema = SpectacularAPIView.as_view(authentication_classes=[], permission_classes=[])
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("api/v1/", include(api_v1)),
+    path("api/v1/schema", schema, name="schema"),
+    path("api/docs", docs, name="docs"),
     path("admin/", admin.site.urls),
+    path("login/once/<str:token>", login_once, name="login-once"),
     path("livez", health.livez),
     path("readyz", health.readyz),
+    path("", include("console.urls")),
 ]
+
+handler400 = "mcphub.api.pages.bad_request"
+handler403 = "mcphub.api.pages.permission_denied"
+handler404 = "mcphub.api.pages.page_not_found"
+handler500 = "mcphub.api.pages.server_error"

@@ -159,11 +159,8 @@ def headers_of(error: HubError) -> dict[str, str]:
         headers["WWW-Authenticate"] = 'Bearer realm="mcphub"'
     if error.retry_after is not None:
         headers["Retry-After"] = str(math.ceil(error.retry_after))
-    limit = error.extra.get("rateLimit")
-    if isinstance(limit, dict):  # draft-ietf-httpapi-ratelimit-headers §3
-        name = f'"{limit["policy"]}"'
-        headers["RateLimit-Policy"] = f"{name};q={limit['limit']};w={limit['window']}"
-        headers["RateLimit"] = f"{name};r={limit['remaining']};t={limit['reset']}"
+        if isinstance(error, LimitError):
+            headers |= _rate_headers(error.extra, headers["Retry-After"])
     return headers
 
 
@@ -189,6 +186,15 @@ def field_problems(detail: Any, path: str = "") -> Iterator[FieldProblem]:
     else:
         code = getattr(detail, "code", "invalid")
         yield FieldProblem(path=path, message=str(detail), code=code)
+
+
+def _rate_headers(extra: JSONObject, wait: str) -> dict[str, str]:
+    """Say which limit was met, as draft-ietf-httpapi-ratelimit-headers §3 and §4 spell it."""
+    name = f'"{extra.get("limit", "default")}"'
+    headers = {"RateLimit": f"{name};r=0;t={wait}"}
+    if "quota" in extra and "window" in extra:
+        headers["RateLimit-Policy"] = f"{name};q={extra['quota']};w={extra['window']}"
+    return headers
 
 
 def _step(name: str) -> str:

@@ -11,7 +11,7 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema as SpectacularSchema
 
 from mcphub.api.errors import MEDIA_TYPE
-from mcphub.api.problems import PROBLEMS, TYPE_PREFIX
+from mcphub.api.problems import TYPE_PREFIX
 
 Operation = dict[str, Any]
 
@@ -102,7 +102,7 @@ def problem_schema() -> dict[str, Any]:
             "status": {"type": "integer"},
             "detail": text,
             "instance": text,
-            "code": {"type": "string", "examples": sorted(PROBLEMS)},
+            "code": {"type": "string", "description": "One of `GET /api/v1/problems`."},
             "errors": {
                 "type": "array",
                 "items": {

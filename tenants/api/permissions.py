@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
-from rest_framework.views import APIView
 
 from mcphub.core.errors import NotAuthenticatedError
 from tenants.principal import Principal, Scope
+
+if TYPE_CHECKING:
+    from rest_framework.views import APIView  # DRF loads this module while it loads that one
 
 
 def principal_in(request: Request) -> Principal:
@@ -23,17 +27,13 @@ class HasPrincipal(BasePermission):
         return True
 
 
-class RequiresScope(HasPrincipal):
-    """`permission_classes = [RequiresScope(Scope.X)]`; `write` is the scope of unsafe methods."""
+def requires_scope(scope: Scope, *, write: Scope | None = None) -> type[HasPrincipal]:
+    """Return the permission class for `scope`; `write` is the scope of unsafe methods."""
 
-    def __init__(self, scope: Scope, *, write: Scope | None = None) -> None:
-        self.scope = scope
-        self.write = write or scope
+    class RequiresScope(HasPrincipal):
+        def has_permission(self, request: Request, view: APIView) -> bool:
+            is_read = request.method in SAFE_METHODS
+            principal_in(request).require(scope if is_read else write or scope)
+            return True
 
-    def __call__(self) -> RequiresScope:
-        return self  # DRF makes an instance of each entry of the list
-
-    def has_permission(self, request: Request, view: APIView) -> bool:
-        is_read = request.method in SAFE_METHODS
-        principal_in(request).require(self.scope if is_read else self.write)
-        return True
+    return RequiresScope

@@ -1,0 +1,31 @@
+"""The page behind a one-time login link."""
+
+from __future__ import annotations
+
+from django.contrib.auth import login
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from tenants import services
+
+GONE = "This link was used already, or it is too old.\n"
+
+
+@never_cache
+@require_GET
+def login_once(request: HttpRequest, token: str) -> HttpResponse:
+    """Log in by the link and lead on; HEAD and prefetching do not spend it."""
+    if "prefetch" in request.headers.get("sec-purpose", request.headers.get("purpose", "")):
+        return _private(HttpResponse(status=204))
+    found = services.redeem_login_link(token)
+    if found is None:
+        return _private(HttpResponse(GONE, status=410, content_type="text/plain; charset=utf-8"))
+    user, to = found
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return _private(HttpResponseRedirect(to))
+
+
+def _private(response: HttpResponse) -> HttpResponse:
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response

@@ -30,6 +30,18 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(prog="mcphub", description="Connector service for MCP.")
     commands = root.add_subparsers(required=True, metavar="COMMAND")
     add_up(commands.add_parser("up", help="start the whole hub on this machine"))
+    link = commands.add_parser("admin-link", help="print a link that logs an operator in once")
+    link.add_argument("--user", default="owner")
+    add_home(link)
+    link.set_defaults(run=admin_link)
+    tenant = commands.add_parser("create-tenant", help="make a tenant and print its first API key")
+    tenant.add_argument("name")
+    tenant.add_argument("--owner", required=True, metavar="EMAIL")
+    add_home(tenant)
+    tenant.set_defaults(run=create_tenant)
+    rotate = commands.add_parser("rotate-keys", help="seal every secret under the first key")
+    add_home(rotate)
+    rotate.set_defaults(run=rotate_keys)
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(run=show_version)
     return root
@@ -63,6 +75,27 @@ def up(arguments: argparse.Namespace) -> int:
         is_json=arguments.json,
     )
     return front.run(lambda pipe: startup.supervise(options, pipe))
+
+
+def admin_link(arguments: argparse.Namespace) -> int:
+    from mcphub.up import operations  # noqa: PLC0415  (loads Django)
+
+    print(operations.admin_link(home_of(arguments), arguments.user))
+    return 0
+
+
+def create_tenant(arguments: argparse.Namespace) -> int:
+    from mcphub.up import operations  # noqa: PLC0415  (loads Django)
+
+    print(operations.create_tenant(home_of(arguments), arguments.name, arguments.owner))
+    return 0
+
+
+def rotate_keys(arguments: argparse.Namespace) -> int:
+    from mcphub.up import operations  # noqa: PLC0415  (loads Django)
+
+    print(f"mcphub: {operations.rotate_keys(home_of(arguments))}")
+    return 0
 
 
 def show_version(_arguments: argparse.Namespace) -> int:

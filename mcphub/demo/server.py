@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import mcp_types as types
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from mcphub import __version__
-from mcphub.demo.tools import TOOLS, Context
+from mcphub.demo.tools import TOOLS, Context, text
 
 ABOUT = "demo://about"
 GREETING = "demo://greeting/{name}"
@@ -32,10 +34,11 @@ async def call_tool(context: Context, params: types.CallToolRequestParams) -> ty
     demo = TOOLS.get(params.name)
     if demo is None:
         raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown tool: {params.name}")
-    try:
-        return await demo.run(context, params.arguments or {})
-    except (KeyError, TypeError, ValueError) as exc:
-        raise MCPError(code=types.INVALID_PARAMS, message=f"Invalid arguments: {exc}") from exc
+    arguments = params.arguments or {}
+    problem = best_match(Draft202012Validator(demo.tool.input_schema).iter_errors(arguments))
+    if problem is not None:
+        return text(f"Invalid arguments: {problem.message}", is_error=True)
+    return await demo.run(context, arguments)
 
 
 async def list_resources(_context: Context, _params: Page) -> types.ListResourcesResult:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-
-from django.conf import settings
 from django.db import transaction
 
 from connectors.models import Connector
 from connectors.server_spec import Transport
-from tenants.models import ApiKey, Membership, Role, Tenant, User
-from tenants.principal import Scope
+from mcphub.core.errors import HubError
+from tenants import api_keys, credentials
+from tenants import services as tenants
+from tenants.models import Membership, User
 
 TENANT = "default"
 OWNER = "owner"
@@ -21,42 +19,35 @@ DEMO = "demo"
 @transaction.atomic
 def ensure_owner() -> Membership:
     """Return the owner of the default tenant, made when there is none."""
-    tenant, _ = Tenant.objects.get_or_create(slug=TENANT, defaults={"name": "Default"})
+    user = operator(OWNER)
+    member = Membership.unscoped.filter(tenant__slug=TENANT, user=user).first()
+    return member or tenants.create_tenant(name="Default", slug=TENANT, owner=user)
+
+
+def operator(name: str) -> User:
+    """Return the operator with this name; a new one can log in by link only."""
     user, is_new = User.objects.get_or_create(
-        username=OWNER, defaults={"is_staff": True, "is_superuser": True}
+        username=name, defaults={"is_staff": True, "is_superuser": True}
     )
     if is_new:
         user.set_unusable_password()
         user.save(update_fields=["password"])
-    member, _ = Membership.unscoped.get_or_create(
-        tenant=tenant, user=user, defaults={"role": Role.OWNER, "display_name": "Owner"}
-    )
-    return member
+    return user
 
 
 def ensure_api_key(owner: Membership, kept: str) -> str:
     """Return `kept` while it is valid, else a new key with every scope."""
-    if is_valid(kept):
+    if kept and is_valid(kept):
         return kept
-    key_id, secret = secrets.token_hex(6), secrets.token_hex(32)
-    ApiKey.unscoped.create(
-        tenant=owner.tenant,
-        member=owner,
-        name="mcphub up",
-        key_id=key_id,
-        secret_hash=hashlib.sha256(secret.encode()).hexdigest(),
-        scopes=sorted(scope.value for scope in Scope),
-    )
-    return f"mhk_{key_id}_{secret}"
+    return api_keys.issue(owner, new=api_keys.NewKey(name="mcphub up")).secret
 
 
 def is_valid(kept: str) -> bool:
-    _, _, rest = kept.partition("_")
-    key_id, _, secret = rest.partition("_")
-    digest = hashlib.sha256(secret.encode()).hexdigest()
-    return ApiKey.unscoped.filter(
-        key_id=key_id, secret_hash=digest, revoked_at__isnull=True
-    ).exists()
+    try:
+        credentials.resolve(credentials.Shown(authorization=f"Bearer {kept}"))
+    except HubError:
+        return False
+    return True
 
 
 def ensure_demo_connector(url: str) -> None:
@@ -73,8 +64,3 @@ def ensure_demo_connector(url: str) -> None:
             "order": 10,
         },
     )
-
-
-def admin_link(owner: Membership) -> str:
-    """Return a link that logs the owner in once."""
-    return f"{settings.BASE_URL}/admin/?owner={owner.id}"

@@ -41,6 +41,7 @@ def prepare(api_key_file: Path, demo_url: str) -> dict[str, str]:
     django.setup()
     from mcphub.core.keys import key_ring  # noqa: PLC0415  (needs the settings)
     from mcphub.up import account  # noqa: PLC0415  (needs the app registry)
+    from tenants.services import make_login_link  # noqa: PLC0415
 
     key_ring()
     check_redis()
@@ -49,7 +50,7 @@ def prepare(api_key_file: Path, demo_url: str) -> dict[str, str]:
     account.ensure_demo_connector(demo_url)
     api_key = account.ensure_api_key(owner, kept_key(api_key_file))
     write_private(api_key_file, api_key)
-    return {"apiKey": api_key, "adminUrl": account.admin_link(owner)}
+    return {"apiKey": api_key, "adminUrl": make_login_link(account.operator(account.OWNER))}
 
 
 def check_redis() -> None:

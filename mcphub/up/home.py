@@ -54,6 +54,11 @@ class Home:
         return self.root / "children.json"
 
     @property
+    def running(self) -> Path:
+        """Settings of the hub that runs here and were not chosen by its user, as JSON."""
+        return self.root / "running.json"
+
+    @property
     def valkey(self) -> Path:
         return self.root / "valkey"
 

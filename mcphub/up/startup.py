@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from mcphub.up import listening, valkey
 from mcphub.up.environment import STAGES, Launcher, Options, defaults, has
 from mcphub.up.errors import StartError, StoppedError
-from mcphub.up.home import Home, new_secret_key
+from mcphub.up.home import Home, new_secret_key, write_private
 from mcphub.up.supervisor import Supervisor, stopping
 
 VALKEY_SECONDS = 20.0
@@ -112,6 +112,7 @@ class Startup:
         say("database ...")
         account = self._prepare(launcher, listening.url("127.0.0.1", demo))
         say(f"starting {self.options.webs} web, {self.options.workers} worker, beat, demo ...")
+        self._leave_word(launcher)
         self._start_children(launcher, listener, demo)
         self._wait_for_web(listener)
         return Ready(url=base, api_key=account["apiKey"], admin_url=account["adminUrl"])
@@ -154,6 +155,13 @@ class Startup:
         self.supervisor.add(launcher.program("valkey", *command))
         self.supervisor.until(lambda: valkey.is_answering(sockets), VALKEY_SECONDS, "Valkey")
         return launcher.with_variable("MCPHUB_REDIS_URL", valkey.url(sockets))
+
+    def _leave_word(self, launcher: Launcher) -> None:
+        """Let `mcphub admin-link` and the like find this hub."""
+        names = {"MCPHUB_BASE_URL", "MCPHUB_REDIS_URL"} - set(os.environ)
+        chosen = {name: launcher.environment[name] for name in names}
+        write_private(self.home.running, json.dumps(chosen))
+        self.stack.callback(self.home.running.unlink, missing_ok=True)
 
     def _prepare(self, launcher: Launcher, demo_url: str) -> dict[str, str]:
         arguments = ("--api-key-file", str(self.home.api_key), "--demo-url", f"{demo_url}/mcp")

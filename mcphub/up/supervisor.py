@@ -75,7 +75,7 @@ class Supervisor:
             job.stdout.close()
 
     def until(self, is_true: Callable[[], bool], seconds: float, what: str) -> None:
-        """Go on supervising until `is_true`. Raises StartError (too late), StoppedError (signal)."""
+        """Supervise until `is_true`. Raises StartError (too late) or StoppedError (a signal)."""
         deadline = time.monotonic() + seconds
         while not is_true():
             if time.monotonic() >= deadline:

@@ -1,0 +1,9 @@
+"""Routes of the console."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from console import views
+
+urlpatterns = [path("", views.home, name="home")]

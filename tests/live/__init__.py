@@ -1,0 +1,1 @@
+"""The running stack, driven over loopback."""

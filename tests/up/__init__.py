@@ -1,0 +1,1 @@
+"""The whole hub, started as its user starts it."""

@@ -42,6 +42,7 @@ class TraceEvent(TenantScoped):
     method = models.CharField(max_length=120, blank=True)
     rpc_id = models.CharField(max_length=80, blank=True)
     content = models.TextField()
+    is_error = models.BooleanField(default=False)
     error_code = models.IntegerField(null=True, blank=True)
     size = models.PositiveIntegerField()
     truncated = models.BooleanField(default=False)

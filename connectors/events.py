@@ -177,7 +177,7 @@ def announce_server(connection: Connection) -> None:
     """Send `server.state` with the connection as it is stored after the commit; up to 3 queries."""
 
     def publish() -> None:
-        owner = _owner(connection)
+        owner = owner_of(connection)
         row = selectors.rows_for(owner).filter(pk=connection.pk).first()
         if row is not None:
             tools = selectors.tools_for(owner, row) if row.state == "connected" else None
@@ -322,7 +322,7 @@ def _after_commit(publish: Callable[[], None]) -> None:
         publish()
 
 
-def _owner(connection: Connection) -> Principal:
+def owner_of(connection: Connection) -> Principal:
     return Principal(
         tenant_id=connection.tenant_id, member_id=connection.member_id, scopes=MEMBER_SCOPES
     )

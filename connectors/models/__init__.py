@@ -1,5 +1,6 @@
 """Rows of the connectors package, one file a thing."""
 
+from connectors.models.browser_storage import BrowserRecord
 from connectors.models.catalog import CatalogListing, CatalogTool, ListingKind
 from connectors.models.connection import Connection, TimelineEntry
 from connectors.models.connector import Connector
@@ -7,6 +8,7 @@ from connectors.models.custom_server import CustomServer
 from connectors.models.tool_call import CallStatus, ToolCall
 
 __all__ = [
+    "BrowserRecord",
     "CallStatus",
     "CatalogListing",
     "CatalogTool",

@@ -16,6 +16,7 @@ from connectors.selectors.hot import (
     NotConnectedError,
     connection_for_call,
     connection_view,
+    public_tool_for_call,
     targets,
 )
 from connectors.selectors.servers import (
@@ -62,6 +63,7 @@ __all__ = [
     "free_slug",
     "is_virtual",
     "listing_for",
+    "public_tool_for_call",
     "rows_for",
     "secret_texts",
     "server_for",

@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 
-from connectors.models import Connection, Connector
+from connectors.models import CatalogTool, Connection, Connector
 from connectors.selectors.connections import connection_for, is_virtual, server_of
 from connectors.selectors.servers import UnknownToolError, tools_for
 from connectors.selectors.views import CallTarget, ConnectionView, ToolView
@@ -28,6 +28,7 @@ from tenants.principal import Principal
 
 FRESH_SECONDS = 1.0
 LARGEST = 5_000
+THREADS = 2
 
 Key = tuple[uuid.UUID, uuid.UUID, str, frozenset[str] | None, bool]
 
@@ -68,7 +69,8 @@ class CallTargets:
         self._lock = threading.Lock()
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._last: OrderedDict[uuid.UUID, Found] = OrderedDict()
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="call-targets")
+        self._servers: OrderedDict[tuple[uuid.UUID, uuid.UUID, str], str] = OrderedDict()
+        self._threads = _threads()
 
     async def find(self, principal: Principal, slug: str) -> Found:
         """Return the connection and its tools. Raises NotFoundError, NotConnectedError."""
@@ -80,6 +82,35 @@ class CallTargets:
     def find_now(self, principal: Principal, slug: str) -> Found:
         """As `find`, for code that runs in a thread."""
         return self._load(principal, slug).result()
+
+    async def server_of(self, principal: Principal, public_name: str) -> str:
+        """Return the id of the server with this public name. Raises UnknownToolError.
+
+        The stored table decides, never a split of the name. Names do not move, so it is asked once.
+        """
+        key = (principal.tenant_id, principal.member_id, public_name)
+        known = self._servers.get(key)
+        if known is None:
+            reading = self._threads.submit(_read_server, principal, public_name)
+            known = await asyncio.shield(asyncio.wrap_future(reading))
+            with self._lock:
+                self._servers[key] = known
+                while len(self._servers) > LARGEST:
+                    self._servers.popitem(last=False)
+        return known
+
+    def forget_name(self, principal: Principal, public_name: str) -> None:
+        """Ask the table again at the next call of this public name."""
+        with self._lock:
+            self._servers.pop((principal.tenant_id, principal.member_id, public_name), None)
+
+    def close(self) -> None:
+        """End the threads with their database connections."""
+        self.clear()
+        threads, self._threads = self._threads, _threads()
+        for _ in range(THREADS):
+            threads.submit(connections.close_all)
+        threads.shutdown(wait=True)
 
     def forget(self, principal: Principal, slug: str) -> None:
         """Read this connection anew at the next call of this process."""
@@ -93,6 +124,7 @@ class CallTargets:
         with self._lock:
             self._entries.clear()
             self._last.clear()
+            self._servers.clear()
 
     def _load(self, principal: Principal, slug: str) -> Future[Found]:
         key = _key(principal, slug)
@@ -140,6 +172,21 @@ class CallTargets:
         return found
 
 
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="call-targets")
+
+
+def _read_server(principal: Principal, public_name: str) -> str:
+    close_old_connections()
+    rows = CatalogTool.objects.of(principal).filter(
+        member_id=principal.member_id, public_name=public_name, is_listed=True
+    )
+    found = rows.values_list("connection__slug", flat=True).first()
+    if found is None:
+        raise UnknownToolError
+    return found
+
+
 targets = CallTargets()
 
 
@@ -152,6 +199,19 @@ async def connection_for_call(
     was never connected).
     """
     return (await targets.find(principal, slug)).target(tool)
+
+
+async def public_tool_for_call(principal: Principal, public_name: str) -> CallTarget:
+    """Return where a call of a public name goes, as the principal may see it.
+
+    Raises UnknownToolError, NotFoundError, NotConnectedError.
+    """
+    server = await targets.server_of(principal, public_name)
+    found = (await targets.find(principal, server)).public.get(public_name)
+    if found is None:
+        targets.forget_name(principal, public_name)
+        raise UnknownToolError
+    return await connection_for_call(principal, server, found.name)
 
 
 def connection_view(row: Connection) -> ConnectionView:

@@ -1,0 +1,188 @@
+"""Presets: declared by the operator in the admin site, or by a tenant's admins for their tenant.
+
+Both ways end here: addresses are checked by the egress policy, secrets are sealed and never come
+out again, and another address drops everything that belongs to the old one (W08).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from connectors import events
+from connectors.models import Connection, Connector
+from connectors.models.sealed import open_json, seal_json
+from connectors.server_spec import AuthType, Transport
+from connectors.services import connections, header_rules
+from mcphub.core import ids
+from mcphub.core.egress import policy_from_settings
+from mcphub.core.errors import (
+    ConflictError,
+    FieldProblem,
+    HubError,
+    InvalidInputError,
+    NotPermittedError,
+)
+from mcphub.core.types import JSONObject
+from tenants.principal import Principal, Scope
+
+IDENTITY = frozenset({"url", "transport", "auth_type", "command"})
+"""A change of these makes it another server: what was stored for the old one is dropped."""
+SESSION_FIELDS = frozenset({"auth_config", "connect_timeout"})
+"""A change of these takes effect with the next session."""
+
+
+class OauthNotAvailableError(HubError):
+    code = "oauth_not_available"
+    status = 501
+    title = "Signing in by OAuth is not offered by this version"
+
+
+class ConnectorExistsError(ConflictError):
+    code = "already_exists"
+    title = "Another connector has this id"
+
+
+def create_connector(
+    principal: Principal, *, fields: Mapping[str, Any], secrets: JSONObject | None = None
+) -> Connector:
+    """Declare a preset of the principal's tenant; `fields` are columns of Connector.
+
+    Raises NotPermittedError, ConnectorExistsError, BlockedUrlError, InvalidInputError.
+    """
+    principal.require(Scope.CONNECTORS_WRITE)
+    return store(Connector(tenant_id=principal.tenant_id, **fields), secrets=secrets or {})
+
+
+def update_connector(
+    principal: Principal,
+    connector: Connector,
+    *,
+    fields: Mapping[str, Any],
+    secrets: JSONObject | None = None,
+) -> Connector:
+    """Change a preset of the principal's tenant. Raises as `create_connector`."""
+    _check_owner(principal, connector)
+    for name, value in fields.items():
+        setattr(connector, name, value)
+    return store(connector, secrets=secrets)
+
+
+def delete_connector(principal: Principal, connector: Connector) -> None:
+    """Remove a preset of the principal's tenant with every connection to it."""
+    _check_owner(principal, connector)
+    remove(connector)
+
+
+def store(connector: Connector, *, secrets: JSONObject | None = None) -> Connector:
+    """Insert or update a preset; `secrets` None leaves the sealed ones, {} drops them.
+
+    Sessions of members are ended when the address changes and reopened when something else about
+    the session does. Raises as `create_connector`.
+    """
+    check(connector, secrets)
+    before = Connector.unscoped.filter(pk=connector.pk).first()
+    changed = _changed(before, connector)
+    is_moved = bool(changed & IDENTITY)
+    if is_moved:
+        connector.detected_era = connector.detected_transport = ""
+    if secrets is not None or is_moved:
+        connector.sealed_secrets = seal_json(connector, "sealed_secrets", secrets or {})
+    try:
+        with transaction.atomic():
+            connector.save()
+            if before is not None:
+                has_new_secrets = secrets is not None and secrets != _opened(before)
+                _take_effect(connector, changed, has_new_secrets=has_new_secrets)
+    except IntegrityError as exc:
+        raise ConnectorExistsError from exc
+    return connector
+
+
+def remove(connector: Connector) -> None:
+    """Remove a preset; every session to it is ended."""
+    with transaction.atomic():
+        rows = list(_rows(connector))
+        connections.address_changed(rows)
+        connector.delete()
+        for row in rows:
+            events.announce_server_removed(events.owner_of(row), row.slug)
+
+
+def check(connector: Connector, secrets: JSONObject | None = None) -> None:
+    """Refuse a preset that could not work. Raises BlockedUrlError, InvalidInputError."""
+    problems: list[FieldProblem] = []
+    if not ids.is_slug(connector.slug):
+        problems.append(FieldProblem(path="/id", message="Lower-case letters, digits, - and _."))
+    problems += _stdio_problems(connector)
+    headers = (secrets or {}).get("headers")
+    if headers:
+        header_rules.check({"headers": headers}, AuthType.HEADERS)
+    if problems:
+        raise InvalidInputError("The connector cannot be stored.", problems=problems)
+    if connector.transport != Transport.STDIO:
+        policy_from_settings().check_url(connector.url)
+
+
+def _stdio_problems(connector: Connector) -> list[FieldProblem]:
+    """Only operator presets may start a program, and only where the operator allows it at all."""
+    if connector.transport != Transport.STDIO:
+        if connector.command:
+            return [FieldProblem(path="/command", message="Only with the transport stdio.")]
+        return []
+    if connector.tenant_id is not None or not settings.STDIO_ENABLED:
+        return [FieldProblem(path="/transport", message="stdio is not enabled here.")]
+    command = connector.command
+    is_command = isinstance(command, list) and all(isinstance(part, str) for part in command)
+    if not command or not is_command:
+        return [FieldProblem(path="/command", message='A list such as ["program", "argument"].')]
+    return []
+
+
+def _changed(before: Connector | None, after: Connector) -> set[str]:
+    if before is None:
+        return set()
+    names = {*IDENTITY, *SESSION_FIELDS, "is_enabled"}
+    return {name for name in names if getattr(before, name) != getattr(after, name)}
+
+
+def _take_effect(connector: Connector, changed: set[str], *, has_new_secrets: bool) -> None:
+    """Bring the members' connections in step with the preset; inside the transaction."""
+    rows = list(_rows(connector))
+    if changed & IDENTITY or not connector.is_enabled:
+        _end(connector, rows, is_moved=bool(changed & IDENTITY))
+        return
+    for row in rows:
+        if row.is_wanted and (has_new_secrets or changed & SESSION_FIELDS):
+            connections.reopen(row)
+        else:
+            events.announce_server(row)
+
+
+def _end(connector: Connector, rows: list[Connection], *, is_moved: bool) -> None:
+    if is_moved:
+        connections.address_changed(rows)
+    else:
+        for row in rows:
+            connections.disconnect(events.owner_of(row), row)
+    if not connector.is_enabled:
+        for row in rows:
+            events.announce_server_removed(events.owner_of(row), row.slug)
+
+
+def _rows(connector: Connector) -> QuerySet[Connection]:
+    return Connection.unscoped.filter(connector=connector).select_related("connector")
+
+
+def _opened(connector: Connector) -> JSONObject:
+    return open_json(connector, "sealed_secrets")
+
+
+def _check_owner(principal: Principal, connector: Connector) -> None:
+    principal.require(Scope.CONNECTORS_WRITE)
+    if connector.tenant_id != principal.tenant_id:
+        raise NotPermittedError("The operator declared this connector.")

@@ -39,8 +39,8 @@ WAITING_MAX = 200
 # Wall clock, the safety net above the child's own limits of CPU time.
 CHECK_SECONDS = 1.0
 COMPILE_SECONDS = 2.0
-# How long a schema that cost a child its life is left alone.
-BAN_SECONDS = 60.0
+# How long a schema that cost a child its life is left alone: 2, 4, 8, … seconds.
+BAN_SECONDS_MAX = 64.0
 
 
 @dataclass(slots=True)
@@ -51,6 +51,7 @@ class _Plan:
     reason: Reason = Reason.NONE
     validator: Validator | None = None
     weight: int = 0
+    losses: int = 0
     banned_until: float = 0.0
 
 
@@ -148,8 +149,10 @@ class ArgumentChecker:
             child = self._take()
             answer = _ask(child, plan.digest, schema, text)
         except ChildLostError:
-            plan.banned_until = time.monotonic() + BAN_SECONDS
+            plan.losses += 1
+            plan.banned_until = time.monotonic() + min(2.0**plan.losses, BAN_SECONDS_MAX)
             return CheckResult(is_checked=False, reason=Reason.TOO_SLOW)
+        plan.losses = 0
         with self._lock:
             self._idle.append(child)
         return answer

@@ -1,0 +1,1 @@
+"""Servers to test against: real ones built with the SDK, and hostile ones that write bytes."""

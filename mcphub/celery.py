@@ -8,6 +8,24 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
+from connectors import queue
+
 app = Celery("mcphub")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.steps["worker"].add("connectors.worker:HostStep")
+
+SWEEP_SECONDS = 5.0
+PRUNE_SECONDS = 3600.0
+
+
+def _every(task: str, seconds: float) -> dict[str, object]:
+    """Return a beat entry; what no worker takes in time is dropped, the next one is due then."""
+    return {"task": task, "schedule": seconds, "options": {"expires": seconds * 2}}
+
+
+app.conf.beat_schedule = {
+    "sweep calls": _every(queue.SWEEP_CALLS, SWEEP_SECONDS),
+    "sweep leases": _every(queue.SWEEP_LEASES, SWEEP_SECONDS),
+    "prune": _every(queue.PRUNE, PRUNE_SECONDS),
+}

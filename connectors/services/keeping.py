@@ -11,7 +11,7 @@ import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -19,14 +19,18 @@ from functools import partial
 from connectors import queue
 from connectors.models import ListingKind
 from connectors.services import catalog, faults, leases, listings, timeline
+from connectors.services.catalog import FetchedList
+from connectors.services.endings import HeldElsewhereError
 from connectors.services.leases import Claim, Lease, Outcome
+from connectors.services.refreshing import Refreshing
+from connectors.services.seen import Traces, tool_secrets
 from connectors.services.timeline import Step
 from connectors.states import State, backoff
 from connectors.upstream.errors import session_closed
 from connectors.upstream.host import SessionHost, SessionKey
-from connectors.upstream.session import Opened, SeenMessage
+from connectors.upstream.session import Opened, SeenMessage, UpstreamRequest
 from mcphub.core import clock
-from mcphub.core.errors import HubError, ProtocolError, UpstreamError
+from mcphub.core.errors import HubError, ProtocolError
 from mcphub.core.offload import DatabaseThreads
 from mcphub.core.types import JSONObject
 
@@ -35,14 +39,6 @@ logger = logging.getLogger(__name__)
 METHOD_NOT_FOUND = -32601
 STEPS_SECONDS = 0.3
 LONGEST_RETRY_AFTER = 300.0
-
-LIST_CHANGED: dict[str, frozenset[ListingKind]] = {
-    "notifications/tools/list_changed": frozenset({ListingKind.TOOLS}),
-    "notifications/resources/list_changed": frozenset(
-        {ListingKind.RESOURCES, ListingKind.TEMPLATES}
-    ),
-    "notifications/prompts/list_changed": frozenset({ListingKind.PROMPTS}),
-}
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
@@ -70,19 +66,6 @@ class Kept:
     attempt: int = 0
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=timeline.LONGEST))
     is_writing_steps: bool = False
-    stale: set[ListingKind] = field(default_factory=set)
-    is_refreshing: bool = False
-    refresh_at: float = float("-inf")
-
-
-class HeldElsewhereError(UpstreamError):
-    """Another worker, named by `holder`, has the session; nothing was sent."""
-
-    code = "held_elsewhere"
-
-    def __init__(self, holder: str) -> None:
-        super().__init__("Another worker holds this session.", was_sent=False)
-        self.holder = holder
 
 
 class Keeper:
@@ -94,18 +77,28 @@ class Keeper:
         host: SessionHost,
         threads: DatabaseThreads,
         *,
-        record: Callable[[SessionKey, SeenMessage], None],
         pace: Pace | None = None,
     ) -> None:
         self.worker = worker
         self.host = host
         self._threads = threads
-        self._record = record
+        self._traces = Traces()
+        self.on_connected: Callable[[uuid.UUID], None] = _ignore
+        """Called when a connection has just been opened here."""
         self._pace = pace or Pace()
+        self._refreshing = Refreshing(host, self.refresh, period=self._pace.refresh_seconds)
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False
 
     # --- what a worker is asked to do -----------------------------------------------------------
+
+    def is_open(self, connection_id: uuid.UUID) -> bool:
+        """Whether the session is open here."""
+        return self.host.session(connection_id) is not None
+
+    async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
+        """Send one request on the open session. Raises HubError, unsent when there is none."""
+        return await self.host.request(connection_id, request)
 
     async def ensure_open(self, connection_id: uuid.UUID) -> None:
         """Return when the session is open here. Raises the HubError that prevents it."""
@@ -145,7 +138,7 @@ class Keeper:
         lists = await listings.fetch(session, kinds)
         if not await self._threads.run(catalog.store, connection_id, lists, fence=lease.fence):
             await self.check_leases()
-        listings.teach(session, lists)
+        await self._teach(connection_id, lists)
 
     async def check_leases(self) -> None:
         """Close sessions whose lease somebody else has by now (this worker was asleep)."""
@@ -183,16 +176,7 @@ class Keeper:
             self.host.spawn(self._reopen(key, kept, error), name=f"lost {key.connection_id}")
 
     def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
-        kept = self._kept.get(key.connection_id)
-        kinds = LIST_CHANGED.get(method)
-        if kept is not None and kinds is not None:
-            kept.stale |= kinds
-            if not kept.is_refreshing:
-                kept.is_refreshing = True
-                self.host.spawn(
-                    self._refresh_stale(key.connection_id, kept),
-                    name=f"refresh {key.connection_id}",
-                )
+        self._refreshing.note(key.connection_id, method)
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:
         kept = self._kept.get(key.connection_id)
@@ -200,7 +184,7 @@ class Keeper:
             self._note(key.connection_id, kept, Step(kind=kind, detail=detail))
 
     def on_message(self, key: SessionKey, seen: SeenMessage) -> None:
-        self._record(key, seen)
+        self._traces.record(key, seen)
 
     async def on_request(self, key: SessionKey, method: str, params: JSONObject) -> JSONObject:
         raise ProtocolError(rpc_code=METHOD_NOT_FOUND, rpc_message="Method not found")
@@ -231,7 +215,9 @@ class Keeper:
             if error is not None:
                 await self.host.close(connection_id)
                 await self._failed(claim.lease, kept, error)
-            return error
+            elif kept.loss is not None:
+                await self._failed(claim.lease, kept, kept.loss)
+            return error or kept.loss
         finally:
             kept.opening = None
 
@@ -257,13 +243,13 @@ class Keeper:
                 return kept.loss or session_closed()
             lists = await listings.fetch_first(session)
         except HubError as exc:
-            return exc
+            return kept.loss or exc
+        if kept.loss is not None:
+            return kept.loss
         steps = self._take_steps(kept)
         if not await self._threads.run(leases.record_open, lease, opened, lists, steps):
             return session_closed()
-        if self.host.session(connection_id) is None:
-            return kept.loss or session_closed()
-        listings.teach(session, lists)
+        await self._teach(connection_id, lists)
         kept.opened_at = asyncio.get_running_loop().time()
         logger.info(
             "connected connection=%s epoch=%d era=%s transport=%s seconds=%.2f",
@@ -273,7 +259,16 @@ class Keeper:
             opened.transport.value,
             kept.opened_at - started,
         )
+        self.on_connected(connection_id)
         return None
+
+    async def _teach(self, connection_id: uuid.UUID, lists: Sequence[FetchedList]) -> None:
+        """Let the session and its trace know the tools."""
+        session, key = self.host.session(connection_id), self.host.key_of(connection_id)
+        for each in lists:
+            if each.kind == ListingKind.TOOLS and each.error is None and session and key:
+                session.learn_tools(list(each.items))
+                self._traces.learn(key, await self._threads.run(tool_secrets, each.items))
 
     async def _reopen(self, key: SessionKey, kept: Kept, error: HubError) -> None:
         """Go on after a session was lost; one that was stable starts with the first attempt."""
@@ -326,13 +321,14 @@ class Keeper:
 
     async def _let_go(self, connection_id: uuid.UUID) -> None:
         kept = self._kept.pop(connection_id, None)
+        self._refreshing.forget(connection_id)
         await self.host.close(connection_id)
         if kept is not None:
             self._stop_timer(kept)
             if kept.lease is not None:
                 await self._threads.run(leases.release, connection_id, kept.lease.fence)
 
-    # --- timers, steps, refreshes ---------------------------------------------------------------
+    # --- timers and steps -----------------------------------------------------------------
 
     def _start_timer(self, connection_id: uuid.UUID, kept: Kept, wait: float) -> None:
         if self._is_draining:
@@ -369,18 +365,6 @@ class Keeper:
         kept.steps.clear()
         return steps
 
-    async def _refresh_stale(self, connection_id: uuid.UUID, kept: Kept) -> None:
-        """Answer a burst of `list_changed` with one listing per period."""
-        loop = asyncio.get_running_loop()
-        try:
-            while kept.stale:
-                await asyncio.sleep(max(0.0, kept.refresh_at - loop.time()))
-                kinds, kept.stale = kept.stale, set()
-                kept.refresh_at = loop.time() + self._pace.refresh_seconds
-                await self.refresh(connection_id, kinds)
-        finally:
-            kept.is_refreshing = False
-
     def _lease_of(self, connection_id: uuid.UUID) -> Lease | None:
         kept = self._kept.get(connection_id)
         return kept.lease if kept is not None else None
@@ -388,3 +372,7 @@ class Keeper:
     def _is_opening(self, connection_id: uuid.UUID) -> bool:
         kept = self._kept.get(connection_id)
         return kept is not None and kept.opening is not None
+
+
+def _ignore(connection_id: uuid.UUID) -> None:
+    del connection_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import cast
 
 from connectors.models import ListingKind
@@ -36,13 +36,6 @@ async def fetch_first(session: Session) -> list[FetchedList]:
 async def fetch(session: Session, kinds: Iterable[ListingKind]) -> list[FetchedList]:
     """Read lists again; a failure is part of the answer."""
     return await _fetch(session, kinds, is_first=False)
-
-
-def teach(session: Session, lists: Sequence[FetchedList]) -> None:
-    """Let a session know the tools, whose definitions may ask for headers."""
-    for each in lists:
-        if each.kind == ListingKind.TOOLS and each.error is None:
-            session.learn_tools(list(each.items))
 
 
 async def _fetch(

@@ -45,9 +45,9 @@ CLOSE_SECONDS = 2.5
 LAG_PERIOD = 0.25
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, weakref_slot=True)
 class SessionKey:
-    """Which session speaks: a connection under one epoch of its lease."""
+    """Which session speaks: a connection under one epoch of its lease; compared by identity."""
 
     spec: ServerSpec
     epoch: int
@@ -187,10 +187,10 @@ class SessionHost:
         owner = self._owners.get(connection_id)
         return owner.session if owner is not None else None
 
-    def epoch_of(self, connection_id: uuid.UUID) -> int | None:
-        """Return the epoch under which a session is open or opening here."""
+    def key_of(self, connection_id: uuid.UUID) -> SessionKey | None:
+        """Return the key of the session that is open or opening here."""
         owner = self._owners.get(connection_id)
-        return owner.key.epoch if owner is not None else None
+        return owner.key if owner is not None else None
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
         """Send one request on the open session. Raises UpstreamError unsent when there is none."""

@@ -10,7 +10,7 @@ import hashlib
 import hmac
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from importlib import import_module
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -83,7 +83,7 @@ def known(shown: Shown) -> Principal | None:
         return None
     found = invalidation.principals.get(shown.digest)
     if found is not None:
-        _check_origin(found, shown.origin)
+        check_origin(found, shown.origin)
     return found
 
 
@@ -119,14 +119,15 @@ def hash_of(secret: str) -> str:
 
 def _look_up(shown: Shown) -> Principal:
     generation = invalidation.principals.generation
-    principal, ends = _read(shown)
-    _check_origin(principal, shown.origin)
+    principal = _read(shown)
+    check_origin(principal, shown.origin)
+    ends = principal.expires_at
     seconds = (ends - now()).total_seconds() if ends else float("inf")
     invalidation.principals.put(shown.digest, principal, seconds=seconds, generation=generation)
     return principal
 
 
-def _read(shown: Shown) -> tuple[Principal, datetime | None]:
+def _read(shown: Shown) -> Principal:
     if shown.authorization:
         scheme, _, token = shown.authorization.partition(" ")
         token = token.strip()
@@ -140,14 +141,14 @@ def _read(shown: Shown) -> tuple[Principal, datetime | None]:
     if shown.session_key:
         if shown.end_user:
             raise _end_user_refused()
-        return _by_login(shown), None
+        return _by_login(shown)
     raise NotAuthenticatedError
 
 
 # --- API keys --------------------------------------------------------------------------------
 
 
-def _by_api_key(token: str, end_user: str) -> tuple[Principal, datetime | None]:
+def _by_api_key(token: str, end_user: str) -> Principal:
     key_id, _, secret = token[len(KEY_PREFIX) :].partition("_")
     key = _key_by(key_id)
     if not hmac.compare_digest(hash_of(secret), key.secret_hash):
@@ -163,13 +164,13 @@ def _by_api_key(token: str, end_user: str) -> tuple[Principal, datetime | None]:
         member = end_user_member(key.member.tenant_id, end_user)
         _check_member(member)
         scopes = scopes_of(member, scopes)
-    principal = Principal(
+    return Principal(
         tenant_id=key.tenant_id,
         member_id=member.id,
         scopes=scopes,
         credential=f"api_key:{key.key_id}",
+        expires_at=key.expires_at,
     )
-    return principal, key.expires_at
 
 
 def end_user_member(
@@ -216,9 +217,8 @@ def _mark_used(key: ApiKey) -> None:
 # --- connect sessions ------------------------------------------------------------------------
 
 
-def _by_connect_session(token: str) -> tuple[Principal, datetime | None]:
-    session = _session_by(Q(token_hash=hash_of(token)))
-    return _principal_of(session), session.expires_at
+def _by_connect_session(token: str) -> Principal:
+    return _principal_of(_session_by(Q(token_hash=hash_of(token))))
 
 
 def _principal_of(session: ConnectSession) -> Principal:
@@ -236,6 +236,7 @@ def _principal_of(session: ConnectSession) -> Principal:
         allowed_connectors=None if connectors is None else frozenset(connectors),
         may_add_servers=session.allow_custom_servers,
         allowed_origins=frozenset(session.allowed_origins),
+        expires_at=session.expires_at,
     )
 
 
@@ -299,7 +300,7 @@ def _check_member(member: Membership) -> None:
         raise NotAuthenticatedError("This member is switched off.", code="member_inactive")
 
 
-def _check_origin(principal: Principal, origin: str) -> None:
+def check_origin(principal: Principal, origin: str) -> None:
     """Refuse a connect session on a page that is neither of its own origins nor the hub's."""
     if not origin or principal.allowed_origins is None:
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from mcphub.core.errors import NotPermittedError
@@ -51,6 +52,9 @@ class Principal:
     """Connector slugs that a connect session is limited to; None: all."""
     may_add_servers: bool = True
     allowed_origins: frozenset[str] | None = None
+    """Web origins that a connect session is limited to; None: not a browser's credential."""
+    expires_at: datetime | None = None
+    """When the credential ends by itself."""
 
     def may(self, scope: Scope) -> bool:
         return scope in self.scopes

@@ -1,0 +1,153 @@
+"""Admin site of tenants, members and credentials: the same services, and no secret to read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.auth.admin import UserAdmin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils.html import format_html
+
+from tenants import api_keys, connect_sessions, services
+from tenants.models import ApiKey, ConnectSession, Membership, Tenant, User
+from tenants.principal import Scope
+
+if TYPE_CHECKING:  # Django 5.2 cannot subscript these when it runs
+    UserBase = UserAdmin[User]
+    RowAdmin = admin.ModelAdmin[Any]
+    KeyFormBase = forms.ModelForm[ApiKey]
+else:
+    UserBase, RowAdmin, KeyFormBase = UserAdmin, admin.ModelAdmin, forms.ModelForm
+
+admin.site.site_header = admin.site.site_title = "mcphub"
+admin.site.index_title = "Administration"
+
+
+@admin.register(User)
+class MemberUserAdmin(UserBase):
+    actions = ("make_login_links",)
+
+    @admin.action(description="Make one-time login links")
+    def make_login_links(self, request: HttpRequest, users: QuerySet[User]) -> None:
+        for user in users.filter(is_active=True):
+            to = "/admin/" if user.is_staff else "/"
+            link = services.make_login_link(user, to=to)
+            text = format_html("{} logs in once, within ten minutes: {}", user.username, link)
+            self.message_user(request, text, messages.WARNING)
+
+    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
+        """Offer login links to superusers only: who has one is that user."""
+        actions = super().get_actions(request)
+        return actions if getattr(request.user, "is_superuser", False) else {}
+
+
+@admin.register(Tenant)
+class TenantAdmin(RowAdmin):
+    list_display = ("name", "slug", "is_active", "created_at")
+    list_filter = ("is_active",)
+    search_fields = ("name", "slug")
+    prepopulated_fields = {"slug": ("name",)}
+
+
+@admin.register(Membership)
+class MembershipAdmin(RowAdmin):
+    list_display = ("__str__", "tenant", "role", "user", "external_id", "is_active")
+    list_filter = ("role", "is_active", "tenant")
+    list_select_related = ("tenant", "user")
+    search_fields = ("display_name", "email", "external_id", "user__username")
+    autocomplete_fields = ("tenant", "user")
+    fields = ("tenant", "user", "external_id", "display_name", "email", "role", "is_active")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return ("tenant", "user", "external_id") if obj else ()
+
+
+class ApiKeyForm(KeyFormBase):
+    scopes = forms.MultipleChoiceField(
+        choices=[(scope.value, scope.value) for scope in Scope],
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Only as far as the member's role goes.",
+    )
+
+    class Meta:
+        model = ApiKey
+        fields = ("member", "name", "scopes", "expires_at")
+
+
+class RevokedByAction(RowAdmin):
+    """Rows are made by services and ended by the action; nothing of them is edited or deleted."""
+
+    actions = ("revoke",)
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        name = f"{self.opts.app_label}.change_{self.opts.model_name}"
+        return bool(getattr(request.user, "has_perm", lambda _: False)(name))
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(RevokedByAction):
+    form = ApiKeyForm
+    list_display = (
+        "name",
+        "key_id",
+        "member",
+        "tenant",
+        "expires_at",
+        "last_used_at",
+        "revoked_at",
+    )
+    list_filter = ("tenant",)
+    list_select_related = ("tenant", "member__user")
+    search_fields = ("name", "key_id")
+    autocomplete_fields = ("member",)
+    readonly_fields = ("key_id", "tenant", "last_used_at", "revoked_at", "created_at")
+
+    def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        made = ("member", "name", "scopes", "expires_at")
+        return (*made, *self.readonly_fields) if obj else made
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return self.readonly_fields if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
+        """Make the key by the service and show its secret this once."""
+        wanted = form.cleaned_data
+        new = api_keys.NewKey(
+            name=wanted["name"],
+            scopes=frozenset(map(Scope, wanted["scopes"])),
+            expires_at=wanted["expires_at"],
+        )
+        issued = api_keys.issue(wanted["member"], new=new)
+        obj.__dict__.update(issued.api_key.__dict__)
+        text = format_html("The key, shown this once: {}", issued.secret)
+        self.message_user(request, text, messages.WARNING)
+
+    @admin.action(description="Revoke", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        for key in keys:
+            api_keys.end(key)
+
+
+@admin.register(ConnectSession)
+class ConnectSessionAdmin(RevokedByAction):
+    list_display = ("id", "member", "tenant", "expires_at", "revoked_at")
+    list_filter = ("tenant",)
+    list_select_related = ("tenant", "member__user")
+    exclude = ("token_hash",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    @admin.action(description="Revoke", permissions=["revoke"])
+    def revoke(self, request: HttpRequest, sessions: QuerySet[ConnectSession]) -> None:
+        for session in sessions:
+            connect_sessions.end(session)

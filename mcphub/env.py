@@ -14,11 +14,12 @@ from django.core.exceptions import ImproperlyConfigured
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
+NEED_HOST = {"http", "https", "redis", "rediss"}
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def text(name: str, default: str = "") -> str:
-    """Return the value, whitespace stripped; `NAME_FILE` wins over nothing, `NAME` wins over both."""
+    """Return the value of `NAME`, else what the file of `NAME_FILE` holds, else the default."""
     value = os.environ.get(name)
     if value is not None:
         return value.strip()
@@ -29,6 +30,8 @@ def text(name: str, default: str = "") -> str:
         return Path(file).read_text(encoding="utf-8").strip()
     except OSError as exc:
         raise ImproperlyConfigured(f"{name}_FILE: cannot read {file}: {exc.strerror}") from exc
+    except UnicodeDecodeError as exc:
+        raise ImproperlyConfigured(f"{name}_FILE: {file} is not UTF-8 text") from exc
 
 
 def flag(name: str, *, default: bool = False) -> bool:
@@ -41,7 +44,7 @@ def flag(name: str, *, default: bool = False) -> bool:
 
 
 def integer(name: str, default: int, *, minimum: int = 0, maximum: int = 2**31) -> int:
-    value = text(name, str(default))
+    value = text(name) or str(default)
     try:
         number = int(value)
     except ValueError as exc:
@@ -53,7 +56,7 @@ def integer(name: str, default: int, *, minimum: int = 0, maximum: int = 2**31) 
 
 def seconds(name: str, default: float, *, maximum: float = 366 * 86400.0) -> float:
     """Return a duration in seconds; accepts `90`, `90s`, `15m`, `250ms`, `2h`, `30d`."""
-    value = text(name, f"{default}s")
+    value = text(name) or f"{default}s"
     digits = value.rstrip("smhd")
     unit = value[len(digits) :] or "s"
     try:
@@ -73,7 +76,17 @@ def items(name: str, default: str = "") -> list[str]:
 
 
 def url(name: str, default: str, *, schemes: tuple[str, ...]) -> str:
+    """Return a URL of one of the schemes; errors never quote it, it may hold a password."""
     value = text(name, default)
-    if value and urlsplit(value).scheme not in schemes:
+    if not value:
+        return value
+    try:
+        parts = urlsplit(value)
+        is_complete = parts.scheme not in NEED_HOST or bool(parts.hostname and parts.port != 0)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}: is not a URL") from None
+    if parts.scheme not in schemes:
         raise ImproperlyConfigured(f"{name}: needs a URL that starts with {' or '.join(schemes)}")
+    if not is_complete:
+        raise ImproperlyConfigured(f"{name}: needs a host name in its URL")
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -12,12 +13,15 @@ SQLITE_INIT = (
 
 
 def database(url: str) -> dict[str, Any]:
-    """Return Django's settings for `postgres://user:password@host:port/name?option=…` or `sqlite:///path`."""
+    """Return Django's settings for `postgres://user:password@host:port/name?option=…`.
+
+    `sqlite:///path` names an absolute path, with three or four slashes.
+    """
     parts = urlsplit(url)
     if parts.scheme == "sqlite":
         return {
             "ENGINE": "django.db.backends.sqlite3",
-            "NAME": unquote(parts.path),
+            "NAME": re.sub("^//+", "/", unquote(parts.path)),
             "OPTIONS": {
                 "timeout": 20,
                 "transaction_mode": "IMMEDIATE",
@@ -43,11 +47,13 @@ def celery_broker(redis_url: str) -> str:
     if parts.scheme != "unix":
         return redis_url
     number = dict(parse_qsl(parts.query)).get("db", "0")
-    return f"redis+socket://{parts.path}?virtual_host={number}"
+    return f"redis+socket://{parts.netloc}{parts.path}?virtual_host={number}"
 
 
 def hosts_of(base_url: str) -> list[str]:
     """Host names that the base address implies; every loopback spelling for a loopback address."""
     host = urlsplit(base_url).hostname or "127.0.0.1"
     loopback = ["127.0.0.1", "localhost", "[::1]"]
-    return loopback if host in {"127.0.0.1", "localhost", "::1"} else [host]
+    if host in {"127.0.0.1", "localhost", "::1"}:
+        return loopback
+    return [f"[{host}]" if ":" in host else host]

@@ -148,6 +148,8 @@ class ArgumentChecker:
         try:
             child = self._take()
             answer = _ask(child, plan.digest, schema, text)
+        except OSError:  # the system has no process or pipe left
+            return CheckResult(is_checked=False, reason=Reason.BUSY)
         except ChildLostError:
             plan.losses += 1
             plan.banned_until = time.monotonic() + min(2.0**plan.losses, BAN_SECONDS_MAX)

@@ -1,8 +1,7 @@
 """GroupWriter: many small writes of concurrent callers become one batch of a dedicated thread.
 
 While the thread writes a batch, new items queue up and are the next batch: no artificial delay at
-low load, few
-statements at high load. The thread owns its own database connection.
+low load, few statements at high load. The thread owns its own database connection.
 """
 
 from __future__ import annotations
@@ -24,12 +23,11 @@ logger = logging.getLogger(__name__)
 
 
 class GroupWriter(Generic[Item, Answer]):
-    """Write items in groups. `write` gets up to `largest` items and returns as many answers, in
-    order.
+    """Write items in groups, in the order in which they came.
 
-    An exception of `write` reaches every caller of that batch. `limit` bounds what may wait; past
-    it `put` raises
-    UnavailableError, so that a slow database is felt by callers instead of by memory.
+    `write` gets up to `largest` items and returns as many answers, in order. Its exception reaches
+    every caller of that batch. `limit` bounds what may wait; past it `put` raises UnavailableError,
+    so that a slow database is felt by callers instead of by memory.
     """
 
     def __init__(
@@ -55,6 +53,7 @@ class GroupWriter(Generic[Item, Answer]):
     def put(self, item: Item) -> Future[Answer]:
         """Queue one item; the future is done when its batch is committed. Any thread."""
         future: Future[Answer] = Future()
+        future.set_running_or_notify_cancel()  # a cancelled future would fail its whole batch
         with self._wake:
             if len(self._waiting) >= self._limit or self._is_closing:
                 raise UnavailableError("The database does not keep up; try again.", retry_after=1.0)

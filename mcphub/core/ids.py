@@ -26,7 +26,7 @@ def new_secret() -> str:
 
 
 def is_slug(text: str) -> bool:
-    """Whether `text` may be a server id: lower-case letter first, at most 24 characters, never `__`."""
+    """Whether `text` may be a server id: letter first, at most 24 characters, never `__`."""
     return len(text) <= SLUG_MAX and SLUG.fullmatch(text) is not None
 
 

@@ -18,6 +18,7 @@ from mcphub.core.egress import (
     EncodingRefusedError,
     RedirectRefusedError,
     ResponseTooLargeError,
+    connections,
 )
 from mcphub.core.errors import InvalidInputError, UpstreamError, UpstreamTimeoutError
 from tests.core.raw_server import RawServer, raw_server, response
@@ -115,6 +116,42 @@ async def test_a_connection_that_the_server_closed_is_not_used_again(client: Egr
         await server.ended.wait()
         assert (await client.fetch(post(server))).status == 200
     assert server.connections == 2
+
+
+async def test_an_idle_connection_is_ended_before_the_server_would(
+    client: EgressClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "KEEP_SECONDS", 0.05)
+    async with raw_server() as server:
+        await client.fetch(post(server))
+        await asyncio.wait_for(server.ended.wait(), PLENTY)
+
+
+async def test_only_so_many_idle_connections_are_kept_for_an_origin(
+    client: EgressClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "KEEP_PER_ORIGIN", 1)
+    everyone = asyncio.Barrier(3)
+
+    async def together(writer: asyncio.StreamWriter) -> None:
+        await everyone.wait()
+        writer.write(response())
+
+    async with raw_server(together, together, together, response()) as server:
+        await asyncio.gather(*(client.fetch(post(server)) for _ in range(3)))
+        await asyncio.wait_for(server.ended.wait(), PLENTY)
+        await asyncio.gather(client.fetch(post(server)), client.fetch(post(server)))
+    assert server.connections == 4
+
+
+async def test_a_kept_connection_that_dies_unnoticed_says_whether_the_request_left(
+    client: EgressClient,
+) -> None:
+    async with raw_server(response(), reset) as server:
+        await client.fetch(post(server))
+        with pytest.raises(UpstreamError) as caught:
+            await client.fetch(post(server))
+    assert (server.connections, caught.value.was_sent) == (1, True)
 
 
 async def test_a_body_streams_as_it_arrives(client: EgressClient) -> None:

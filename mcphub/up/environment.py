@@ -41,10 +41,10 @@ def defaults(home: Home) -> dict[str, str]:
     environment = dict(os.environ)
     environment["DJANGO_SETTINGS_MODULE"] = "mcphub.settings"
     environment["PYTHONUNBUFFERED"] = "1"
-    if not has(environment, "MCPHUB_SECRET_KEY"):
-        environment["MCPHUB_SECRET_KEY_FILE"] = str(home.secret_key)
-    if not has(environment, "MCPHUB_KEYS"):
-        environment["MCPHUB_KEYS_FILE"] = str(home.keys)
+    kept = {"MCPHUB_SECRET_KEY": home.secret_key, "MCPHUB_KEYS": home.keys}
+    for name, path in kept.items():
+        if not has(environment, name):
+            environment[f"{name}_FILE"] = str(path)
     if not has(environment, "MCPHUB_DATABASE_URL"):
         environment["MCPHUB_DATABASE_URL"] = f"sqlite:///{quote(str(home.database).lstrip('/'))}"
     return environment

@@ -20,6 +20,7 @@ from mcphub.up.processes import Child, Command
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGINT, signal.SIGHUP)
 IDLE_SECONDS = 5.0
+POLL_SECONDS = 0.1
 ORPHAN_SECONDS = 5.0
 
 
@@ -80,7 +81,7 @@ class Supervisor:
         while not is_true():
             if time.monotonic() >= deadline:
                 raise StartError(f"gave up waiting for {what} after {seconds:.0f} seconds")
-            self._turn(0.05)
+            self._turn(POLL_SECONDS)
             if self._is_stopping:
                 raise StoppedError
 

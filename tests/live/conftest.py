@@ -1,4 +1,4 @@
-"""The running stack of the live tests: one per run, on the test database, with ORM access for set-up."""
+"""The running stack of the live tests: one a run, on the test database."""
 
 from __future__ import annotations
 

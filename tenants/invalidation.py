@@ -109,7 +109,7 @@ class _Hub:
             try:
                 self._listen()
             except (RedisError, OSError) as exc:
-                logger.info("principals not cached error=%s", type(exc).__name__)
+                logger.debug("principals not cached error=%s", type(exc).__name__)
             self._is_subscribed = False
             self.notify(Change())
             pause.wait(RETRY_SECONDS)

@@ -1,11 +1,32 @@
-"""The ASGI application of a web process; wiring only."""
+"""The ASGI application of a web process: HTTP, WebSockets, start and end; wiring only."""
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from channels.routing import ProtocolTypeRouter
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
-application = get_asgi_application()
+django = get_asgi_application()
+
+from mcphub import routing  # noqa: E402  (models are ready only now)
+
+
+async def lifespan(scope: Any, receive: Any, send: Any) -> None:
+    """Answer start and end of the process; nothing of ours has to wait for either."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+http: Any = django
+"""The lean handler for hot routes goes around this: `LeanApplication(django, …)`."""
+
+application = ProtocolTypeRouter(
+    {"http": http, "websocket": routing.websockets, "lifespan": lifespan}
+)

@@ -17,6 +17,8 @@ app.steps["worker"].add("connectors.worker:HostStep")
 
 SWEEP_SECONDS = 5.0
 PRUNE_SECONDS = 3600.0
+TRACE_PRUNE = "tracing.prune"
+TRACE_PRUNE_SECONDS = 600.0
 
 
 def _every(task: str, seconds: float) -> dict[str, object]:
@@ -28,4 +30,5 @@ app.conf.beat_schedule = {
     "sweep calls": _every(queue.SWEEP_CALLS, SWEEP_SECONDS),
     "sweep leases": _every(queue.SWEEP_LEASES, SWEEP_SECONDS),
     "prune": _every(queue.PRUNE, PRUNE_SECONDS),
+    "prune traces": _every(TRACE_PRUNE, TRACE_PRUNE_SECONDS),
 }

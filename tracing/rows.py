@@ -300,7 +300,8 @@ def _shown_error(row: Row) -> JSONObject | None:
     if not row.is_error:
         return None
     planes = {MessageType.ERROR.value: "protocol", MessageType.INVALID.value: "invalid"}
-    return {"plane": planes.get(row.type, "tool"), "code": row.error_code}
+    plane = "hub" if row.synthetic else planes.get(row.type, "tool")
+    return {"plane": plane, "code": row.error_code}
 
 
 def _rpc_id(value: JSONValue) -> str:

@@ -202,6 +202,56 @@ def no_child() -> Child:
     raise AssertionError("a child was started")
 
 
+async def test_arguments_too_deep_to_write_are_left_unchecked(checker: ArgumentChecker) -> None:
+    result = await checker.check(COSTLY, nested(100_000))
+    assert result == CheckResult(is_checked=False, reason=Reason.TOO_DEEP)
+
+
+async def test_a_system_without_processes_leaves_arguments_unchecked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse() -> Child:
+        raise BlockingIOError
+
+    monkeypatch.setattr(checker_module, "Child", refuse)
+    checker = ArgumentChecker()
+    result = await checker.check(COSTLY, {})
+    assert result == CheckResult(is_checked=False, reason=Reason.BUSY)
+    checker.close()
+
+
+async def test_old_schemas_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checker_module, "KEPT_PLANS", 1)
+    checker = ArgumentChecker()
+    assert await checker.check({"minimum": 1}, 1, digest="a") == OK
+    assert await checker.check({"minimum": 3}, 3, digest="b") == OK
+    assert (await checker.check({"minimum": 2}, 1, digest="a")).problems != []
+    checker.close()
+
+
+@pytest.mark.parametrize(
+    ("schema", "arguments"),
+    [
+        ({"patternProperties": {"^x": {}}, "additionalProperties": False}, {"y": 1}),
+        ({"anyOf": [{"minimum": 5}, {"type": "string"}]}, 1),
+        ({"oneOf": [{}, {}]}, 1),
+        ({"not": {}}, 1),
+        ({"dependentRequired": {"a": ["b"]}}, {"a": 1}),
+    ],
+)
+async def test_other_violations_are_told_at_the_value_they_concern(
+    checker: ArgumentChecker, schema: JSONObject, arguments: JSONValue
+) -> None:
+    result = await checker.check(schema, arguments)
+    assert [(problem.path, problem.code) for problem in result.problems] == [
+        ("/arguments", "invalid")
+    ]
+
+
+def test_the_process_has_one_checker() -> None:
+    assert checker_module.shared_checker() is checker_module.shared_checker()
+
+
 async def test_a_harmless_schema_needs_no_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker_module, "Child", no_child)
     checker = ArgumentChecker()

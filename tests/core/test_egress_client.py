@@ -6,7 +6,9 @@ import asyncio
 import gzip
 import socket
 import struct
+from ipaddress import ip_address
 
+import httpcore2
 import pytest
 
 from mcphub.core.egress import (
@@ -15,6 +17,7 @@ from mcphub.core.egress import (
     EncodingRefusedError,
     ResponseTooLargeError,
     connections,
+    sockets,
 )
 from mcphub.core.errors import InvalidInputError, UpstreamError, UpstreamTimeoutError
 from tests.core.egress_requests import PLENTY, get, post
@@ -31,6 +34,8 @@ async def test_an_answer_arrives_with_status_headers_and_body(client: EgressClie
     assert answer.headers["X-a"] == "1, 2"
     assert answer.headers.get_list("X-A") == ["1", "2"]
     assert answer.headers.get("missing") is None
+    assert dict(answer.headers)["content-length"] == "2"
+    assert len(answer.headers) == 3
 
 
 async def test_a_request_says_only_what_it_was_given_and_offers_no_compression(
@@ -317,9 +322,33 @@ async def test_a_header_that_would_break_the_message_is_not_sent(
 
 async def test_a_large_request_body_passes_intact(client: EgressClient) -> None:
     async with raw_server() as server:
-        body = b"x" * (3 << 20)
+        body = b"x" * (32 << 20)
         request = EgressRequest(method="POST", url=server.url, content=body)
         assert (await client.fetch(request)).status == 200
+
+
+async def test_a_slow_reader_of_a_large_answer_gets_all_of_it(client: EgressClient) -> None:
+    size = 6 << 20
+    async with (
+        raw_server(response(bytes(size))) as server,
+        client.stream(post(server, max_bytes=size)) as answer,
+    ):
+        for _ in range(50):  # let the loop fill the connection's buffer
+            await asyncio.to_thread(int)
+        assert len(await answer.read()) == size
+
+
+async def test_a_stream_that_is_closed_sends_nothing_and_says_so() -> None:
+    async with raw_server() as server:
+        stream = await sockets.connect(
+            ip_address("127.0.0.1"), server.port, host="127.0.0.1", tls=None
+        )
+        stream.close()
+        await stream.write(b"GET / HTTP/1.1\r\n\r\n")
+        with pytest.raises(httpcore2.WriteError):
+            await stream.read(10)
+    assert not stream.has_sent
+    assert stream.is_stale()
 
 
 async def test_closing_the_client_ends_open_streams(client: EgressClient) -> None:

@@ -77,6 +77,7 @@ REFUSED = [
     "https://[fe80::1%25eth0]/",
     "https://[::1/",
     "https://[v1.x]/",
+    "https://[1:2]/",
     "https://mcp.example.com/" + "a" * 9000,
 ]
 

@@ -44,7 +44,6 @@ OWN_HEADERS = frozenset(
         "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
     }
 )  # fmt: skip
-SWITCHING_PROTOCOLS = 101
 BROKEN = "The connection ended before the answer was complete."
 GARBLED = "The answer is not valid HTTP."
 
@@ -265,8 +264,6 @@ class _Exchange:
         try:
             yield
         except httpcore2.LocalProtocolError as exc:
-            if stream.has_sent:
-                raise UpstreamError(GARBLED, was_sent=True) from exc
             raise _bad_header() from exc
         except httpcore2.RemoteProtocolError as exc:
             text = BROKEN if stream.is_ended else GARBLED
@@ -313,8 +310,6 @@ def _bad_header() -> InvalidInputError:
 
 
 def _check(response: EgressResponse) -> None:
-    if response.status == SWITCHING_PROTOCOLS:
-        raise UpstreamError(GARBLED, was_answered=True)
     encodings = response.headers.get("content-encoding", "").lower().split(",")
     if any(coding.strip() not in {"", "identity"} for coding in encodings):
         raise EncodingRefusedError(was_answered=True)

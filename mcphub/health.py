@@ -12,11 +12,14 @@ from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from redis import RedisError
 
+from connectors import queue
 from mcphub.core import redis
+from mcphub.core.errors import UnavailableError
 
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 2.0
+OK = "ok"
 
 
 async def livez(_request: HttpRequest) -> HttpResponse:
@@ -24,23 +27,28 @@ async def livez(_request: HttpRequest) -> HttpResponse:
 
 
 async def readyz(_request: HttpRequest) -> JsonResponse:
-    """200 when every part answers, 503 with the parts that do not."""
-    names = ("database", "redis", "workers")
-    states = await asyncio.gather(probe(ask_database), probe(ask_redis), probe(ask_workers))
-    parts = dict(zip(names, states, strict=True))
-    is_ready = all(state == "ok" for state in states)
-    body = {"status": "ok" if is_ready else "degraded", "parts": parts}
+    """200 when every part answers, 503 with the parts that do not; `workers` counts them."""
+    database, broker, workers = await asyncio.gather(
+        probe(ask_database), probe(ask_redis), probe(count_workers)
+    )
+    count = workers if isinstance(workers, int) else 0
+    parts = {
+        "database": OK if database is True else "unreachable",
+        "redis": OK if broker is True else "unreachable",
+        "workers": OK if count else "missing",
+    }
+    is_ready = all(state == OK for state in parts.values())
+    body = {"status": OK if is_ready else "degraded", "parts": parts, "workers": count}
     return JsonResponse(body, status=200 if is_ready else 503)
 
 
-async def probe(ask: Callable[[], Awaitable[bool]]) -> str:
-    """Return "ok", "missing" or "unreachable"; never takes longer than PROBE_SECONDS."""
+async def probe(ask: Callable[[], Awaitable[int]]) -> int | None:
+    """Return the answer; None when there is none within PROBE_SECONDS."""
     try:
-        is_there = await asyncio.wait_for(ask(), PROBE_SECONDS)
-    except (DatabaseError, RedisError, OSError, TimeoutError) as exc:
-        logger.warning("not ready part=%s error=%s", ask.__name__, type(exc).__name__)
-        return "unreachable"
-    return "ok" if is_there else "missing"
+        return await asyncio.wait_for(ask(), PROBE_SECONDS)
+    except (DatabaseError, RedisError, UnavailableError, OSError, TimeoutError) as exc:
+        logger.warning("not ready probe=%s error=%s", ask.__name__, type(exc).__name__)
+        return None
 
 
 async def ask_database() -> bool:
@@ -58,9 +66,5 @@ async def ask_redis() -> bool:
         return bool(await client.ping())
 
 
-async def ask_workers() -> bool:
-    """Whether any worker has said lately that it is alive (see `connectors.queue`)."""
-    async with redis.open_async(read_seconds=PROBE_SECONDS) as client:
-        async for _ in client.scan_iter(match=redis.key("worker", "*"), count=1000):
-            return True
-    return False
+async def count_workers() -> int:
+    return sum(1 for load in await queue.live_workers() if not load.is_draining)

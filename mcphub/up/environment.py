@@ -12,7 +12,8 @@ from urllib.parse import quote
 from mcphub.up.home import Home
 from mcphub.up.processes import Command
 
-WORKER_DRAIN_SECONDS = 25.0
+WORKER_DRAIN_SECONDS = 28.0
+"""The worker ends its calls within 25 s by itself; then it is made to end."""
 WEB_STOP_SECONDS = 10.0
 WORKER_THREADS = 8
 STAGES = ("web", "worker", "beat|demo", "valkey")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from uuid import UUID
 
-from django.db.models import Model
+from django.apps import apps
+from django.db.models import BinaryField, Model
 
-from connectors.models import Connection, Connector, ToolCall
+from connectors.models import ToolCall
+from connectors.models.sealed import owner_of
 from mcphub.core.crypto import CredentialUnreadableError, KeyRing
 
 PAGE = 500
 ROUNDS = 5
+
+
+OWNERS: dict[tuple[type[Model], str], str] = {
+    (ToolCall, "sealed_params"): "tool_call:{pk}:params",
+    (ToolCall, "sealed_outcome"): "tool_call:{pk}:outcome",
+}
+"""Associated data of columns that do not follow `connectors.models.sealed.owner_of`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,25 +29,20 @@ class SealedColumn:
 
     model: type[Model]
     field: str
-    owner: Callable[[UUID], str]
+
+    def owner(self, pk: object) -> str:
+        pattern = OWNERS.get((self.model, self.field))
+        return pattern.format(pk=pk) if pattern else owner_of(self.model(pk=pk), self.field)
 
 
-COLUMNS = (
-    SealedColumn(
-        model=Connector,
-        field="sealed_secrets",
-        owner=lambda pk: f"connectors_connector:{pk}:sealed_secrets",
-    ),
-    SealedColumn(
-        model=Connection,
-        field="sealed_credentials",
-        owner=lambda pk: f"connectors_connection:{pk}:sealed_credentials",
-    ),
-    SealedColumn(model=ToolCall, field="sealed_params", owner=lambda pk: f"tool_call:{pk}:params"),
-    SealedColumn(
-        model=ToolCall, field="sealed_outcome", owner=lambda pk: f"tool_call:{pk}:outcome"
-    ),
-)
+def sealed_columns() -> list[SealedColumn]:
+    """Return every `sealed_*` column of every package."""
+    return [
+        SealedColumn(model=model, field=field.name)
+        for model in apps.get_models()
+        for field in model._meta.get_fields()  # noqa: SLF001  (Django's documented name)
+        if isinstance(field, BinaryField) and field.name.startswith("sealed_")
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,15 +63,15 @@ def rotate(ring: KeyRing) -> Rotation:
 
     Rows that the running hub writes meanwhile are seen by a further round.
     """
+    columns = sealed_columns()
     resealed = 0
     for _ in range(ROUNDS):
-        done = sum(reseal_column(ring, column) for column in COLUMNS)
+        done = sum(reseal_column(ring, column) for column in columns)
         resealed += done
         if not done:
             break
-    unreadable = sum(1 for column in COLUMNS for row in old(ring, column) if not opens(ring, *row))
-    left = sum(1 for column in COLUMNS for _ in old(ring, column))
-    return Rotation(resealed=resealed, left=left, unreadable=unreadable)
+    left = [opens(ring, row) for column in columns for row in old(ring, column)]
+    return Rotation(resealed=resealed, left=len(left), unreadable=left.count(False))
 
 
 def reseal_column(ring: KeyRing, column: SealedColumn) -> int:
@@ -84,7 +87,7 @@ def reseal_column(ring: KeyRing, column: SealedColumn) -> int:
     return moved
 
 
-def old(ring: KeyRing, column: SealedColumn) -> Iterator[tuple[UUID, bytes, str]]:
+def old(ring: KeyRing, column: SealedColumn) -> Iterator[tuple[object, bytes, str]]:
     """Yield (id, sealed value, owner) of every row that is not under the primary key."""
     prefix = f"{ring.primary}:".encode()
     rows = column.model._base_manager.exclude(**{column.field: None}).order_by("pk")  # noqa: SLF001  (every tenant's rows)
@@ -96,7 +99,8 @@ def old(ring: KeyRing, column: SealedColumn) -> Iterator[tuple[UUID, bytes, str]
         page = list(rows.filter(pk__gt=page[-1][0]).values_list("pk", column.field)[:PAGE])
 
 
-def opens(ring: KeyRing, _pk: UUID, sealed: bytes, owner: str) -> bool:
+def opens(ring: KeyRing, row: tuple[object, bytes, str]) -> bool:
+    _, sealed, owner = row
     try:
         ring.unseal(sealed, owner=owner)
     except CredentialUnreadableError:

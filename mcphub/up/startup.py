@@ -189,24 +189,33 @@ class Startup:
         address = urlsplit(listening.url(self.options.host, listener)).netloc
         log = self.home.logs / "web1.log"
         self.supervisor.until(
-            lambda: answers(address, "/livez"), WEB_SECONDS, f"the web process (see {log})"
+            lambda: ask(address, "/livez") is not None, WEB_SECONDS, f"the web process (see {log})"
         )
         try:
-            self.supervisor.until(lambda: answers(address, "/readyz"), WORKER_SECONDS, "workers")
+            self.supervisor.until(
+                lambda: has_workers(ask(address, "/readyz"), self.options.workers),
+                WORKER_SECONDS,
+                "workers",
+            )
         except StartError:
-            self.terminal.refuse(f"not every part is ready yet: see {address}/readyz")
+            self.terminal.refuse(f"not every part is ready yet: see http://{address}/readyz")
 
 
-def answers(address: str, path: str) -> bool:
-    """Whether the address answers 200."""
+def ask(address: str, path: str) -> bytes | None:
+    """Return what the address answers with 200, else None."""
     connection = http.client.HTTPConnection(address, timeout=3.0)
     try:
         connection.request("GET", path)
-        return connection.getresponse().status == http.client.OK
+        response = connection.getresponse()
+        return response.read() if response.status == http.client.OK else None
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()
+
+
+def has_workers(answer: bytes | None, count: int) -> bool:
+    return answer is not None and int(json.loads(answer)["workers"]) >= count
 
 
 def announce(terminal: Terminal, ready: Ready, home: Home) -> None:

@@ -15,6 +15,11 @@ def descendants(root: int) -> set[int]:
     return found - {root}
 
 
+def children(parent: int) -> set[int]:
+    """The processes that `parent` has started itself."""
+    return {pid for pid, above, _ in table() if above == parent}
+
+
 def living(pids: set[int]) -> set[int]:
     """Those of `pids` that still run; a zombie does not."""
     return {pid for pid, _, state in table() if state != "Z"} & pids

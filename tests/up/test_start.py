@@ -37,10 +37,12 @@ def test_livez_and_readyz_answer(hub: RunningHub) -> None:
     live = httpx.get(f"{hub.url}/livez", trust_env=False)
     ready = httpx.get(f"{hub.url}/readyz", trust_env=False)
     assert (live.status_code, live.text) == (200, "ok\n")
-    assert (ready.status_code, ready.json()) == (
-        200,
-        {"status": "ok", "parts": {"database": "ok", "redis": "ok", "workers": "ok"}},
-    )
+    assert ready.status_code == 200
+    assert ready.json() == {
+        "status": "ok",
+        "parts": {"database": "ok", "redis": "ok", "workers": "ok"},
+        "workers": 1,
+    }
 
 
 def test_front_page_shows_the_first_steps_under_a_strict_policy(hub: RunningHub) -> None:
@@ -48,18 +50,16 @@ def test_front_page_shows_the_first_steps_under_a_strict_policy(hub: RunningHub)
     assert page.status_code == 200
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "unsafe-inline" not in page.headers["content-security-policy"]
-    assert f"{hub.url}/api/v1/" in page.text
+    assert f"{hub.url}/api/v1" in page.text
     assert "<style" not in page.text
 
 
 def test_admin_link_logs_in_once(hub: RunningHub) -> None:
     with httpx.Client(follow_redirects=True, trust_env=False) as first:
         welcomed = first.get(hub.ready.admin_url)
-        if b"<form" in welcomed.content and "/admin/" not in str(welcomed.url):
-            welcomed = first.post(hub.ready.admin_url)
-        assert first.get(f"{hub.url}/admin/").url.path == "/admin/"
+        assert (welcomed.status_code, welcomed.url.path) == (200, "/admin/")
     with httpx.Client(follow_redirects=True, trust_env=False) as second:
-        second.get(hub.ready.admin_url)
+        assert second.get(hub.ready.admin_url).status_code == 410
         assert second.get(f"{hub.url}/admin/").url.path == "/admin/login/"
 
 

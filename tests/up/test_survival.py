@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.process_tree import descendants, living
+from tests.live.process_tree import children, living
 from tests.live.stack import STOP_SECONDS, RunningHub, running
 from tests.waiting import eventually
 
@@ -19,6 +19,12 @@ pytestmark = [
     pytest.mark.timeout(240),
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
 ]
+
+
+def supervisor_of(hub: RunningHub) -> int:
+    """The one process that the front has started."""
+    (supervisor,) = children(hub.process.pid)
+    return supervisor
 
 
 @pytest.mark.parametrize("name", ["web1", "web2", "worker1", "beat", "demo", "valkey"])
@@ -65,19 +71,13 @@ def test_sigkill_of_the_front_leaves_no_orphan(home: Path) -> None:
 def test_sigkill_of_the_supervisor_leaves_no_orphan(home: Path) -> None:
     with running(home) as hub:
         tree = hub.tree()
-        (supervisor,) = descendants(hub.process.pid) - set(hub.pids().values()) - below(hub)
-        os.kill(supervisor, signal.SIGKILL)
+        os.kill(supervisor_of(hub), signal.SIGKILL)
         eventually(lambda: not living(tree), STOP_SECONDS, "every process ends")
-
-
-def below(hub: RunningHub) -> set[int]:
-    """What the children have started themselves."""
-    return {pid for child in hub.pids().values() if child for pid in descendants(child)}
 
 
 def test_sigkill_of_front_and_supervisor_together_leaves_no_orphan(home: Path) -> None:
     with running(home) as hub:
         tree = hub.tree()
-        os.kill(min(descendants(hub.process.pid)), signal.SIGKILL)
+        os.kill(supervisor_of(hub), signal.SIGKILL)
         hub.process.kill()
         eventually(lambda: not living(tree), STOP_SECONDS, "every process ends")

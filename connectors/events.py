@@ -18,6 +18,7 @@ from django.db import transaction
 
 from connectors import selectors
 from connectors.models import Connection, ToolCall
+from connectors.server_spec import ServerSpec
 from mcphub.core import broadcast
 from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONObject, JSONValue
@@ -223,7 +224,10 @@ def announce_call_progress(call: CallNotice, params: JSONObject) -> None:
 
 
 def announce_call_log(
-    connection: selectors.ConnectionView, params: JSONObject, *, call_id: uuid.UUID | None = None
+    connection: selectors.ConnectionView | ServerSpec,
+    params: JSONObject,
+    *,
+    call_id: uuid.UUID | None = None,
 ) -> None:
     """Send `call.log` for the params of a logging notification; no query."""
     name = params.get("logger")
@@ -306,7 +310,7 @@ def call_payload(call: CallNotice) -> CallPayload:
     }
 
 
-Owner = Principal | Connection | CallNotice | selectors.ConnectionView
+Owner = Principal | Connection | CallNotice | selectors.ConnectionView | ServerSpec
 
 
 def _publish(owner: Owner, event: ConnectorEvent) -> None:

@@ -12,7 +12,11 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
 django = get_asgi_application()
 
-from mcphub import routing  # noqa: E402  (models are ready only now)
+from django.urls import include, path  # noqa: E402  (models are ready only now)
+
+from connectors.api.urls import hot as hot_routes  # noqa: E402
+from mcphub import routing  # noqa: E402
+from mcphub.lean import LeanApplication  # noqa: E402
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:
@@ -24,8 +28,11 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
             return
 
 
-http: Any = django
-"""The lean handler for hot routes goes around this: `LeanApplication(django, …)`."""
+http: Any = LeanApplication(
+    django,
+    [path("api/v1/", include(hot_routes))],
+    prefixes=("/api/v1/servers/", "/api/v1/calls/", "/api/v1/tool-calls"),
+)
 
 application = ProtocolTypeRouter(
     {"http": http, "websocket": routing.websockets, "lifespan": lifespan}

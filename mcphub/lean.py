@@ -33,7 +33,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 BODY_SECONDS = 30.0
 ENVELOPE_BYTES = 64 << 10
@@ -53,7 +53,11 @@ class LeanApplication:
     """
 
     def __init__(
-        self, behind: Application, patterns: Sequence[URLPattern], *, prefixes: tuple[str, ...]
+        self,
+        behind: Application,
+        patterns: Sequence[URLPattern | URLResolver],
+        *,
+        prefixes: tuple[str, ...],
     ) -> None:
         self._behind = behind
         self._prefixes = prefixes

@@ -22,6 +22,7 @@ from connectors.selectors.hot import (
 from connectors.selectors.servers import (
     UnknownToolError,
     listing_for,
+    preset_url,
     server_for,
     servers_for,
     timeline_for,
@@ -63,6 +64,7 @@ __all__ = [
     "free_slug",
     "is_virtual",
     "listing_for",
+    "preset_url",
     "public_tool_for_call",
     "rows_for",
     "secret_texts",

@@ -111,7 +111,7 @@ def view_of(row: Connection) -> ServerView:
         kind="connector" if preset else "custom",
         connector=preset.slug if preset else None,
         name=row.name,
-        url=_shown_url(server.url) if preset else server.url,
+        url=preset_url(preset) if preset else server.url,
         icon=preset.icon if preset else "",
         state=State(row.state),
         last_error=row.last_error,
@@ -141,9 +141,9 @@ def _transport(text: str) -> str:
     return Transport(text).value
 
 
-def _shown_url(url: str) -> str:
+def preset_url(preset: Connector) -> str:
     """Return a preset's address without its query, which may hold an operator's key (W02)."""
-    parts = urlsplit(url)
+    parts = urlsplit(preset.url)
     return urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
 
 

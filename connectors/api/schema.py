@@ -1,0 +1,315 @@
+"""OpenAPI of the plain async views; the rest is generated from the DRF views."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+
+from connectors.api import outputs
+from connectors.provider_profiles import Format
+from mcphub.api.schema import describe
+from mcphub.api.serializers import Output
+
+OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
+TEXT: dict[str, Any] = {"type": "string"}
+SERVER = {"$ref": "#/components/schemas/ServerOutput"}
+
+TIMEOUT = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Milliseconds until the call has to be over, whatever progress it makes.",
+}
+TOOL_CALL = {
+    "type": "object",
+    "properties": {
+        "arguments": OBJECT,
+        "_meta": OBJECT,
+        "timeoutMs": TIMEOUT,
+        "sendAnyway": {
+            "type": "boolean",
+            "description": "Do not check the arguments against the tool's schema.",
+        },
+    },
+    "additionalProperties": False,
+}
+ACCEPTED = {
+    "type": "object",
+    "required": ["id", "status"],
+    "properties": {"id": {"type": "string", "format": "uuid"}, "status": TEXT},
+}
+CALL = {
+    "allOf": [
+        {"$ref": "#/components/schemas/CallOutput"},
+        {
+            "type": "object",
+            "required": ["outcome"],
+            "properties": {
+                "outcome": {
+                    "type": ["object", "null"],
+                    "description": '{"result": …} or {"error": …}, as the server gave it.',
+                }
+            },
+        },
+    ]
+}
+PREFER = {
+    "name": "Prefer",
+    "in": "header",
+    "schema": TEXT,
+    "description": "`respond-async` answers at once, `wait=N` after at most N seconds (RFC 7240).",
+}
+IDEMPOTENCY_KEY = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "schema": {"type": "string", "maxLength": 255},
+    "description": "The same key and body within 24 hours is the same call.",
+}
+
+
+class CallPageOutput(Output):
+    items = outputs.CallOutput(many=True)
+    next_cursor = serializers.CharField(allow_null=True)
+
+
+page_of_calls = CallPageOutput
+
+
+def in_path(name: str) -> dict[str, Any]:
+    return {"name": name, "in": "path", "required": True, "schema": TEXT}
+
+
+def in_query(name: str, schema: dict[str, Any], text: str = "") -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": schema, "description": text}
+
+
+def json_of(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def answer(schema: dict[str, Any], text: str) -> dict[str, Any]:
+    return {"description": text, "content": json_of(schema)}
+
+
+def body(schema: dict[str, Any], *, required: bool = True) -> dict[str, Any]:
+    return {"required": required, "content": json_of(schema)}
+
+
+def call_answers(result: dict[str, Any], text: str) -> dict[str, Any]:
+    location = {"Location": {"schema": TEXT}}
+    return {
+        "200": answer(result, text),
+        "202": {**answer(ACCEPTED, "Accepted; `GET` the location."), "headers": location},
+    }
+
+
+def describe_calls() -> None:
+    """Describe what makes calls, and one call."""
+    headers = [IDEMPOTENCY_KEY, PREFER]
+    server = in_path("server")
+    describe(
+        "/api/v1/servers/{server}/tools/{tool}/call",
+        "post",
+        {
+            "operationId": "callTool",
+            "summary": "Call a tool, by the server's own name or by its public name.",
+            "parameters": [server, in_path("tool"), *headers],
+            "requestBody": body(TOOL_CALL),
+            "responses": call_answers(OBJECT, "The server's CallToolResult, `isError` included."),
+        },
+    )
+    for path, name, summary, members, needed in (
+        ("resources/read", "readResource", "Read a resource.", {"uri": TEXT}, ["uri"]),
+        (
+            "prompts/get",
+            "getPrompt",
+            "Get a prompt.",
+            {"name": TEXT, "arguments": {"type": "object", "additionalProperties": TEXT}},
+            ["name"],
+        ),
+        (
+            "complete",
+            "complete",
+            "Complete an argument of a prompt or a resource template.",
+            {"ref": OBJECT, "argument": OBJECT, "context": OBJECT},
+            ["ref", "argument"],
+        ),
+    ):
+        asked = {
+            "type": "object",
+            "required": needed,
+            "properties": {**members, "_meta": OBJECT, "timeoutMs": TIMEOUT},
+            "additionalProperties": False,
+        }
+        describe(
+            f"/api/v1/servers/{{server}}/{path}",
+            "post",
+            {
+                "operationId": name,
+                "summary": summary,
+                "parameters": [server, *headers],
+                "requestBody": body(asked),
+                "responses": call_answers(OBJECT, "The server's result, every field kept."),
+            },
+        )
+    wait = in_query("wait", {"type": "number", "minimum": 0}, "Seconds to wait for the end.")
+    describe(
+        "/api/v1/calls/{call_id}",
+        "get",
+        {
+            "operationId": "getCall",
+            "summary": "One call with its outcome.",
+            "parameters": [in_path("call_id"), wait],
+            "responses": {"200": answer(CALL, "The call.")},
+        },
+    )
+
+
+def describe_model_calls() -> None:
+    """Describe batches and calls in a model's own form."""
+    item = {
+        "type": "object",
+        "required": ["server", "tool"],
+        "properties": {
+            "server": TEXT,
+            "tool": TEXT,
+            "idempotencyKey": TEXT,
+            **TOOL_CALL["properties"],  # type: ignore[dict-item]  # a mapping
+        },
+        "additionalProperties": False,
+    }
+    asked = {
+        "type": "object",
+        "required": ["calls"],
+        "properties": {
+            "calls": {"type": "array", "minItems": 1, "maxItems": 100, "items": item},
+            "parallel": {"type": "integer", "minimum": 1, "default": 10},
+        },
+        "additionalProperties": False,
+    }
+    outcome = {
+        "type": "object",
+        "required": ["server", "tool", "id", "status"],
+        "properties": {
+            "server": TEXT,
+            "tool": TEXT,
+            "id": {"type": ["string", "null"]},
+            "status": {"type": "string", "description": "Of the ledger, or `refused`."},
+            "result": OBJECT,
+            "problem": {"$ref": "#/components/schemas/Problem"},
+        },
+    }
+    outcomes = {
+        "type": "object",
+        "required": ["results"],
+        "properties": {"results": {"type": "array", "items": outcome}},
+    }
+    describe(
+        "/api/v1/tool-calls/batch",
+        "post",
+        {
+            "operationId": "callTools",
+            "summary": "Call several tools; each has its own outcome, in order.",
+            "parameters": [PREFER],
+            "requestBody": body(asked),
+            "responses": {"200": answer(outcomes, "One outcome each.")},
+        },
+    )
+    formats = {"type": "string", "enum": [each.value for each in Format], "default": "mcp"}
+    describe(
+        "/api/v1/tool-calls",
+        "post",
+        {
+            "operationId": "callFromModel",
+            "summary": "Take a model's own call object, return the message that answers it.",
+            "parameters": [in_query("format", formats), IDEMPOTENCY_KEY, PREFER],
+            "requestBody": body(OBJECT),
+            "responses": call_answers(OBJECT, "The tool-result message."),
+        },
+    )
+
+
+def describe_servers() -> None:
+    """Describe connecting, diagnosing and the listings."""
+    server = in_path("server")
+    asked = {"type": "object", "properties": {"returnUrl": {"type": ["string", "null"]}}}
+    describe(
+        "/api/v1/servers/{server}/connect",
+        "post",
+        {
+            "operationId": "connectServer",
+            "summary": "Connect; waits up to 2 seconds for the state to settle.",
+            "parameters": [server, PREFER],
+            "requestBody": body(asked, required=False),
+            "responses": {
+                "200": answer(SERVER, "Settled: connected, or what is missing."),
+                "202": answer(SERVER, "Still connecting; events tell the rest."),
+            },
+        },
+    )
+    step = {
+        "type": "object",
+        "required": ["name", "outcome", "code", "hint", "durationMs", "detail"],
+        "properties": {
+            "name": TEXT,
+            "outcome": {"type": "string", "enum": ["ok", "failed", "skipped"]},
+            "code": {"type": ["string", "null"]},
+            "hint": {"type": ["string", "null"]},
+            "durationMs": {"type": ["number", "null"]},
+            "detail": OBJECT,
+        },
+    }
+    checklist = {
+        "type": "object",
+        "required": ["server", "ok", "steps"],
+        "properties": {
+            "server": TEXT,
+            "ok": {"type": "boolean"},
+            "steps": {"type": "array", "items": step},
+        },
+    }
+    describe(
+        "/api/v1/servers/{server}/diagnose",
+        "post",
+        {
+            "operationId": "diagnoseServer",
+            "summary": "Check a server step by step: name, address, TCP, TLS, HTTP, era, auth.",
+            "parameters": [server],
+            "responses": {"200": answer(checklist, "The checklist.")},
+        },
+    )
+    for path, key, name in (
+        ("tools", "tools", "listTools"),
+        ("resources", "resources", "listResources"),
+        ("resource-templates", "resourceTemplates", "listResourceTemplates"),
+        ("prompts", "prompts", "listPrompts"),
+    ):
+        describe(f"/api/v1/servers/{{server}}/{path}", "get", _listing(server, key, name))
+
+
+def _listing(server: dict[str, Any], key: str, name: str) -> dict[str, Any]:
+    refresh = in_query("refresh", {"type": "boolean", "default": False}, "Ask the server again.")
+    item = {"$ref": "#/components/schemas/ToolOutput"} if key == "tools" else OBJECT
+    listing = {
+        "type": "object",
+        "required": [key, "problems", "isComplete", "error", "ttlMs", "fetchedAt"],
+        "properties": {
+            key: {"type": "array", "items": item},
+            "problems": {"type": "array", "items": OBJECT},
+            "isComplete": {"type": "boolean"},
+            "error": {"type": ["object", "null"]},
+            "ttlMs": {"type": ["integer", "null"]},
+            "fetchedAt": {"type": ["string", "null"], "format": "date-time"},
+        },
+    }
+    return {
+        "operationId": name,
+        "summary": f"The stored {key} of one server, an MCP list result with the hub's fields.",
+        "parameters": [server, refresh],
+        "responses": {"200": answer(listing, "The list.")},
+    }
+
+
+describe_calls()
+describe_model_calls()
+describe_servers()

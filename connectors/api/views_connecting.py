@@ -1,0 +1,57 @@
+"""Connecting and diagnosing: plain async views, since they wait for others."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse, JsonResponse
+
+from connectors import selectors
+from connectors.api import inputs, threads
+from connectors.api.views_servers import server_body
+from connectors.models import Connection
+from connectors.server_spec import ServerSpec
+from connectors.services import connections, diagnose
+from connectors.services.settling import settling
+from mcphub.api.asynchronous import json_body
+from mcphub.core.types import JSONObject
+from tenants.api.asynchronous import async_view
+from tenants.principal import Principal, Scope
+
+SETTLE_SECONDS = 2.0
+BODY_BYTES = 16 << 10
+
+
+@async_view("POST", scope=Scope.SERVERS_CONNECT)
+async def connect(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
+    """Answer 200 once the state has settled, 202 while it is still on its way."""
+    inputs.ConnectInput.read(json_body(request, limit=BODY_BYTES))
+    row = await threads.run(_connect, principal, server)
+    if "respond-async" not in request.headers.get("Prefer", ""):
+        await settling().wait(row.pk, SETTLE_SECONDS)
+    selectors.targets.forget(principal, server)
+    body = await threads.run(server_body, principal, server)
+    is_moving = body["connectionState"] in {"connecting", "authPending"}
+    headers = {"Location": f"/api/v1/servers/{server}"} if is_moving else {}
+    return JsonResponse(body, status=202 if is_moving else 200, headers=headers)
+
+
+@async_view("POST", scope=Scope.SERVERS_CONNECT)
+async def diagnosis(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
+    """Answer an ordered checklist, made by this web process with the stored credentials."""
+    json_body(request, limit=BODY_BYTES)
+    spec = await threads.run(_spec, principal, server)
+    steps = await diagnose.diagnose(spec)
+    body: JSONObject = {
+        "server": server,
+        "ok": not any(step.outcome == "failed" for step in steps),
+        "steps": [step.as_json for step in steps],
+    }
+    return JsonResponse(body)
+
+
+def _connect(principal: Principal, server: str) -> Connection:
+    row = selectors.connection_for(principal, server)
+    return connections.connect(principal, row)
+
+
+def _spec(principal: Principal, server: str) -> ServerSpec:
+    return selectors.spec_for(selectors.connection_for(principal, server))

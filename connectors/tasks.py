@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from connectors import queue
-from connectors.services import here, reaper, recovery
+from connectors.services import here, reaper, recovery, retention
 from mcphub.core.once import once_per
 
 
@@ -39,3 +39,9 @@ def sweep_calls() -> None:
 def sweep_leases() -> None:
     if once_per("sweep-leases", seconds=2.0):
         recovery.sweep_leases()
+
+
+@shared_task(name=queue.PRUNE)
+def prune() -> None:
+    if once_per("prune", seconds=600.0):
+        retention.prune()

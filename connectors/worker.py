@@ -17,7 +17,14 @@ from django.conf import settings
 
 from connectors import queue
 from connectors.models import ListingKind
-from connectors.queue import EntryKind, LaneEntry, LaneReader, WorkerLoad
+from connectors.queue import (
+    EntryKind,
+    LaneEntry,
+    LaneReader,
+    WorkerLoad,
+    lane_writer,
+    tick_pipeline,
+)
 from connectors.services import here, ledger, quotas, reaper, recovery, tool_calls
 from connectors.services.execution import Executor
 from connectors.services.keeping import Keeper, Pace
@@ -81,11 +88,18 @@ class SessionWorker:
     async def _begin(self) -> None:
         self.executor = Executor(self.keeper)
         self.keeper.on_connected = self._pick_up
+        self.host.at_end.append(self._close_redis)
         await self._beat_once()
         self.host.spawn(self._beat(), name="heartbeat")
         self.host.spawn(self._read_lane(), name="lane")
         if self._is_slot_ours:
             self.host.spawn(self._succeed(), name="succession")
+
+    async def _close_redis(self) -> None:
+        lane_writer.take()
+        pipeline = tick_pipeline.take()
+        if pipeline is not None:
+            await pipeline.aclose()
 
     async def _end(self) -> list[uuid.UUID]:
         await self._beat_once()

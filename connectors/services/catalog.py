@@ -253,7 +253,7 @@ def _store_tools(row: Connection, fetched: FetchedList) -> events.ToolChanges:
         tool.digest = digests.get(tool.name, tool.digest)
     CatalogTool.unscoped.bulk_update(touched, ["is_listed", "digest"], batch_size=200)
     return events.ToolChanges(
-        added=sorted([*added, *back]),
-        changed=sorted(set(changed) - set(back)),
-        removed=sorted(gone),
+        added=tuple(sorted([*added, *back])),
+        changed=tuple(sorted(set(changed) - set(back))),
+        removed=tuple(sorted(gone)),
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 
-from connectors import queue
+from connectors import events, queue
 from connectors.models import ListingKind
 from connectors.services import catalog, faults, leases, listings, timeline
 from connectors.services.catalog import FetchedList
@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 METHOD_NOT_FOUND = -32601
 STEPS_SECONDS = 0.3
 LONGEST_RETRY_AFTER = 300.0
+LOGS_PER_SECOND = 50
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
@@ -66,6 +67,8 @@ class Kept:
     attempt: int = 0
     steps: deque[Step] = field(default_factory=lambda: deque(maxlen=timeline.LONGEST))
     is_writing_steps: bool = False
+    logs_at: int = 0
+    logs: int = 0
 
 
 class Keeper:
@@ -177,6 +180,20 @@ class Keeper:
 
     def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
         self._refreshing.note(key.connection_id, method)
+        if method == "notifications/message":
+            self._announce_log(key, params)
+
+    def _announce_log(self, key: SessionKey, params: JSONObject) -> None:
+        """Announce what a server logs; of a flood only so much a second (traces count the rest)."""
+        kept = self._kept.get(key.connection_id)
+        second = int(asyncio.get_running_loop().time())
+        if kept is None:
+            return
+        if kept.logs_at != second:
+            kept.logs_at, kept.logs = second, 0
+        kept.logs += 1
+        if kept.logs <= LOGS_PER_SECOND:
+            events.announce_call_log(key.spec, params)
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:
         kept = self._kept.get(key.connection_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from connectors.models import Connection, TimelineEntry
-from mcphub.core import clock
+from mcphub.core import clock, ids
 from mcphub.core.types import JSONObject
 
 LONGEST = 200
@@ -28,15 +28,18 @@ def write(connection: Connection, steps: Sequence[Step]) -> None:
     """Add steps to a connection's timeline and drop what is too old; two statements."""
     if not steps:
         return
+    kept = steps[-LONGEST:]
+    in_order = sorted(ids.new_uuid() for _ in kept)  # ids of one millisecond have no order
     TimelineEntry.unscoped.bulk_create(
         TimelineEntry(
+            id=pk,
             tenant_id=connection.tenant_id,
             connection_id=connection.pk,
             at=step.at,
             kind=step.kind[:40],
             detail=step.detail,
         )
-        for step in steps[-LONGEST:]
+        for pk, step in zip(in_order, kept, strict=True)
     )
     _trim(connection.pk)
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.5
+END_SECONDS = 1.0
 LAG_PERIOD = 0.25
 
 
@@ -100,6 +101,8 @@ class SessionHost:
         self.lag = 0.0
         """Lately greatest delay of the loop in seconds; fades."""
         self.opener = opener
+        self.at_end: list[Callable[[], Awaitable[None]]] = []
+        """Run on the loop when sessions and tasks have ended."""
         self.http: EgressClient
         self.opening: asyncio.Semaphore
         self._listener: HostListener | None = None
@@ -230,13 +233,21 @@ class SessionHost:
         self._stop = asyncio.Event()
         self.opening = asyncio.Semaphore(self._limits.opening)
         self.http = EgressClient(self._policy)
-        watch = self.spawn(self._watch_lag(), name="loop lag")
+        self.spawn(self._watch_lag(), name="loop lag")
         self._is_ready.set()
         try:
             await self._stop.wait()
         finally:
-            watch.cancel()
+            await self._end_tasks()
+            for end in self.at_end:
+                await end()
             await self.http.aclose()
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=END_SECONDS)
 
     async def _close_all(self, seconds: float) -> None:
         closing = [asyncio.ensure_future(self.close(each)) for each in list(self._owners)]

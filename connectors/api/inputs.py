@@ -23,6 +23,7 @@ CALL_STATUSES = (
     "expired",
     "outcome_unknown",
 )
+AUTH_TYPES = [kind.value for kind in AuthType]
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]{1,8000}")
 TOKEN = re.compile(r"[\x21-\x7e]{1,8000}")
@@ -121,7 +122,7 @@ class MillisecondsField(serializers.IntegerField):
 class AuthInput(Input):
     """`none`; `bearer` with a token; `headers` with names and values; `oauth`."""
 
-    type = serializers.ChoiceField(choices=[kind.value for kind in AuthType])
+    type = serializers.ChoiceField(choices=AUTH_TYPES)
     token = TokenField(required=False)
     headers = HeadersField(required=False)
     scopes = serializers.ListField(
@@ -214,7 +215,7 @@ class SecretsInput(Input):
 class ConnectorAuthInput(Input):
     """What a member has to bring: nothing, a token, or values for these headers."""
 
-    type = serializers.ChoiceField(choices=[kind.value for kind in AuthType])
+    type = serializers.ChoiceField(choices=AUTH_TYPES)
     header_names = serializers.ListField(
         child=serializers.RegexField(HEADER_NAME), max_length=MAX_HEADERS, required=False
     )

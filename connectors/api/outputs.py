@@ -12,9 +12,9 @@ from typing import Any, cast
 from rest_framework import serializers
 
 from connectors import events, selectors
+from connectors.api.inputs import AUTH_TYPES
 from connectors.models import CatalogListing, Connector, TimelineEntry, ToolCall
 from connectors.selectors import ServerView, SourceOutcome
-from connectors.server_spec import AuthType
 from connectors.states import State
 from mcphub.api.serializers import Output
 from mcphub.core import broadcast
@@ -47,7 +47,7 @@ class ToolOutput(Output):
 
 
 class ServerAuthOutput(Output):
-    type = serializers.ChoiceField(choices=[kind.value for kind in AuthType])
+    type = serializers.ChoiceField(choices=AUTH_TYPES)
     has_credentials = serializers.BooleanField()
     header_names = serializers.ListField(child=TEXT())
     scopes = serializers.ListField(child=TEXT())
@@ -154,7 +154,7 @@ class ToolsOutput(Output):
 
 
 class PresetAuthOutput(Output):
-    type = serializers.ChoiceField(choices=[kind.value for kind in AuthType])
+    type = serializers.ChoiceField(choices=AUTH_TYPES)
     scopes = serializers.ListField(child=TEXT(), required=False)
 
 

@@ -51,6 +51,20 @@ _TABLE = (
         "The same key was used with another body.",
     ),
     # --- who is asking -------------------------------------------------------------------------
+    ("arguments_too_large", 422, "The arguments are too large", "See the documented size limits."),
+    ("target_too_long", 422, "The name or URI is too long", "At most 2000 characters."),
+    (
+        "precondition_required",
+        428,
+        "Send `If-Match` with the ETag that was read",
+        "A blind write could lose what somebody else stored.",
+    ),
+    (
+        "precondition_failed",
+        412,
+        "The object has changed since it was read",
+        "Read it again, then repeat the change.",
+    ),
     ("not_authenticated", 401, "A valid credential is needed", "No credential was sent."),
     (
         "invalid_credential",
@@ -95,6 +109,23 @@ _TABLE = (
     ),
     ("not_connected", 409, "The server is not connected", "Connect it, then repeat."),
     ("call_finished", 409, "The call has already ended", "Read its outcome."),
+    ("server_id_taken", 409, "Another server has this id", "Ids are unique for a member."),
+    ("cancelled", 409, "The call was cancelled", "Somebody asked for its end."),
+    ("tool_disabled", 403, "The tool is switched off", "`PATCH` the tool to switch it on."),
+    (
+        "idempotency_in_flight",
+        409,
+        "The call with this idempotency key is still running",
+        "Repeat it later: the answer will be the same call. `callId` names it.",
+    ),
+    (
+        "oauth_not_available",
+        501,
+        "Signing in by OAuth is not offered by this version",
+        "Use a server that takes a token or headers.",
+    ),
+    ("too_many_connections", 429, "The tenant has as many connections as it may", "Remove one."),
+    ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),
     ("limit_reached", 429, "A limit is reached", "A quota of the tenant or of the hub."),
     ("rate_limited", 429, "Too many requests", "Wait for `Retry-After` seconds."),
     ("too_many_calls", 429, "Too many calls are running", "Wait for some of them to end."),
@@ -108,6 +139,8 @@ _TABLE = (
     ),
     ("unavailable", 503, "A part of the service is away", "Repeat after `Retry-After`."),
     ("no_worker", 503, "No session worker is running", "Repeat after `Retry-After`."),
+    ("worker_full", 503, "The worker holds as many sessions as it may", "Start more workers."),
+    ("stdio_disabled", 403, "Programs are not started here", "The operator decides that."),
     ("audit_unavailable", 503, "The audit trail cannot be written", "The call was refused."),
     # --- egress --------------------------------------------------------------------------------
     (
@@ -144,6 +177,12 @@ _TABLE = (
         "`rpc` has its JSON-RPC code, message and data.",
     ),
     ("not_mcp_endpoint", 502, "There is no MCP server at this address", "Check the path."),
+    (
+        "incompatible_version",
+        502,
+        "The server speaks no protocol version that the hub speaks",
+        "Ask for a version of the server that speaks a published revision.",
+    ),
     ("bad_session_id", 502, "The server's session id cannot be used", "It breaks the protocol."),
     ("response_too_large", 502, "The server's answer is too large", "See the size limits."),
     ("encoding_refused", 502, "The server's answer is compressed", "Only identity is accepted."),

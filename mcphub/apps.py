@@ -1,4 +1,4 @@
-"""Makes the composition root an app: system checks and the documentation page's template."""
+"""Makes the composition root an app: system checks, the Celery app, page templates."""
 
 from importlib import import_module
 
@@ -10,3 +10,4 @@ class McphubConfig(AppConfig):
 
     def ready(self) -> None:
         import_module("mcphub.checks")
+        import_module("mcphub.celery")  # or tasks would be sent to Celery's default broker

@@ -65,8 +65,8 @@ def test_limits_of_the_session_are_in_the_principal(client: Client, world: World
     )
     shown = Shown(authorization=f"Bearer {made['token']}", origin=APP)
     principal = credentials.resolve(shown)
-    assert principal.allowed_connectors == {"linear"}
-    assert principal.allowed_origins == {APP}
+    assert principal.allowed_connectors == frozenset({"linear"})
+    assert principal.allowed_origins == frozenset({APP})
     assert principal.may_add_servers is False
     assert principal.scopes == {Scope.SERVERS_READ}
     assert principal.expires_at is not None

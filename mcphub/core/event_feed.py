@@ -98,14 +98,19 @@ class Listener:
             await self._feed.subscribe_traces(self._stream)
 
     def offer(self, events: Iterable[Event]) -> None:
-        """Take in what the feed has read; more than fits becomes a resync."""
+        """Take in what the feed has read; who is behind by more than fits gets a resync.
+
+        One reading always fits, so whoever keeps up misses nothing. The texts are shared by all
+        listeners of the group.
+        """
         if self._is_lost:
             return
+        is_behind = bool(self._buffer)
         for event in events:
             if event.seq > self._floor and self.accepts(event.route):
                 self._buffer.append(event)
                 self._bytes += len(event.text)
-        if self._bytes > BUFFER_BYTES:
+        if is_behind and self._bytes > BUFFER_BYTES:
             self.lose()
         elif self._buffer:
             self._ready.set()

@@ -12,7 +12,8 @@ from redis.asyncio import Redis
 from mcphub.core import redis
 from mcphub.core.event_stream import CURRENT, IDLE_SECONDS, EventGroup, Route
 
-COUNT = 200
+COUNT = 32
+"""Events per read: what a listener has to have room for at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,7 @@ REST_FRAMEWORK = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["tenants.api.permissions.HasPrincipal"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+    "DEFAULT_PARSER_CLASSES": ["mcphub.api.parsers.BoundedJSONParser"],
     "EXCEPTION_HANDLER": "mcphub.api.errors.problem_handler",
     "DEFAULT_SCHEMA_CLASS": "mcphub.api.schema.AutoSchema",
     "UNAUTHENTICATED_USER": None,

@@ -6,12 +6,14 @@ itself is bound to its own origins (see credentials.py). Cookies never travel ac
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Awaitable
 from itertools import chain
 
 from asgiref.sync import sync_to_async
 from corsheaders.middleware import CorsMiddleware
+from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
@@ -74,4 +76,6 @@ class TenantCorsMiddleware(CorsMiddleware):
 
     def check_signal(self, request: HttpRequest) -> bool:
         """Say whether the origin is allowed beyond the operator's own list."""
-        return request.headers.get("origin", "") in allowed_origins or super().check_signal(request)
+        if not re.match(settings.CORS_URLS_REGEX, request.path_info):
+            return False
+        return request.headers.get("origin", "") in allowed_origins

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Concatenate, NoReturn, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from mcphub.api.errors import (
     BodyTooLargeError,
-    MalformedRequestError,
     UnsupportedMediaTypeError,
     problem_response,
 )
+from mcphub.api.parsers import read_json
 from mcphub.core.errors import InvalidInputError
 from mcphub.core.types import JSONObject
 
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
-AsyncView = Callable[Concatenate[HttpRequest, P], Awaitable[HttpResponseBase]]
+AsyncView = Callable[Concatenate[HttpRequest, P], Coroutine[Any, Any, HttpResponseBase]]
 
 
 def answers_problems(view: AsyncView[P]) -> AsyncView[P]:
@@ -57,14 +56,7 @@ def json_body(request: HttpRequest, *, limit: int) -> JSONObject:
     kind = request.content_type or ""
     if kind != "application/json" and not kind.endswith("+json"):
         raise UnsupportedMediaTypeError
-    try:
-        value = json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as exc:
-        raise MalformedRequestError("The body is not JSON.") from exc
+    value = read_json(body)
     if not isinstance(value, dict):
         raise InvalidInputError("The body has to be a JSON object.")
     return value
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -16,8 +16,8 @@ from tenants.api.authentication import principal_of
 from tenants.principal import Principal, Scope
 
 P = ParamSpec("P")
-View = Callable[Concatenate[HttpRequest, Principal, P], Awaitable[HttpResponseBase]]
-Route = Callable[Concatenate[HttpRequest, P], Awaitable[HttpResponseBase]]
+View = Callable[Concatenate[HttpRequest, Principal, P], Coroutine[Any, Any, HttpResponseBase]]
+Route = Callable[Concatenate[HttpRequest, P], Coroutine[Any, Any, HttpResponseBase]]
 
 
 def async_view(*methods: str, scope: Scope | None = None) -> Callable[[View[P]], Route[P]]:

@@ -1,0 +1,42 @@
+"""JSON bodies: bounded, strict, and never deeper than the parser can go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import IO, Any, NoReturn
+
+from django.conf import settings
+from rest_framework.parsers import JSONParser
+
+from mcphub.api.errors import BodyTooLargeError, MalformedRequestError
+from mcphub.core.types import JSONValue
+
+
+def read_json(body: bytes) -> JSONValue:
+    """Return the value. Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep."""
+    try:
+        value: JSONValue = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as exc:
+        raise MalformedRequestError("The body is not JSON.") from exc
+    return value
+
+
+class BoundedJSONParser(JSONParser):
+    """DRF's parser would read a body of any size."""
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        limit: int = settings.MAX_BODY_BYTES
+        body = stream.read(limit + 1)
+        if len(body) > limit:
+            raise BodyTooLargeError(f"The body may have {limit} bytes.")
+        return read_json(body)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

@@ -1,0 +1,1 @@
+"""What all REST code shares: problem documents, pages, headers, schema."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -11,6 +11,7 @@ import pytest
 from django.db import connection
 from pytest_django.plugin import DjangoDbBlocker
 
+from tests.live.newcomer import Newcomer, newcomer_at
 from tests.live.stack import RunningHub, running
 
 WORKERS = "2"
@@ -69,11 +70,19 @@ def _committed_rows(stack: RunningHub, django_db_blocker: DjangoDbBlocker) -> It
         connection.close()
 
 
+@pytest.fixture
+def newcomer(stack: RunningHub) -> Newcomer:
+    """A tenant of the test's own: no other test sees its servers, calls and events."""
+    return newcomer_at(stack)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Show the end of every log of the stack below a test that failed."""
     report = yield
     hub = getattr(item, "funcargs", {}).get("stack")
     if call.when == "call" and call.excinfo is not None and isinstance(hub, RunningHub):
-        item.add_report_section("call", "logs of the stack", hub.logs())
+        report.sections.append(("logs of the stack", hub.logs()))
     return report

@@ -50,7 +50,7 @@ _TABLE = (
         "The idempotency key belongs to another request",
         "The same key was used with another body.",
     ),
-    # --- who is asking -------------------------------------------------------------------------
+    ("bad_header", 422, "A header of the server cannot be sent", "Its name or value is no header."),
     ("arguments_too_large", 422, "The arguments are too large", "See the documented size limits."),
     ("target_too_long", 422, "The name or URI is too long", "At most 2000 characters."),
     (
@@ -65,6 +65,7 @@ _TABLE = (
         "The object has changed since it was read",
         "Read it again, then repeat the change.",
     ),
+    # --- who is asking -------------------------------------------------------------------------
     ("not_authenticated", 401, "A valid credential is needed", "No credential was sent."),
     (
         "invalid_credential",
@@ -93,12 +94,6 @@ _TABLE = (
         "The id is unknown, or belongs to somebody else: the answer is the same.",
     ),
     ("conflict", 409, "The object is not in a state that allows this", "Read it and try again."),
-    (
-        "idempotency_in_progress",
-        409,
-        "The request with this idempotency key is still running",
-        "Repeat it later: the answer will be the same call.",
-    ),
     ("last_owner", 409, "A tenant needs an owner", "Make somebody else owner first."),
     ("already_exists", 409, "There is one already", "An object with this name or id exists."),
     (
@@ -108,7 +103,6 @@ _TABLE = (
         "Only servers that a member added can be; disconnect it instead.",
     ),
     ("not_connected", 409, "The server is not connected", "Connect it, then repeat."),
-    ("call_finished", 409, "The call has already ended", "Read its outcome."),
     ("server_id_taken", 409, "Another server has this id", "Ids are unique for a member."),
     ("cancelled", 409, "The call was cancelled", "Somebody asked for its end."),
     ("tool_disabled", 403, "The tool is switched off", "`PATCH` the tool to switch it on."),
@@ -128,7 +122,6 @@ _TABLE = (
     ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),
     ("limit_reached", 429, "A limit is reached", "A quota of the tenant or of the hub."),
     ("rate_limited", 429, "Too many requests", "Wait for `Retry-After` seconds."),
-    ("too_many_calls", 429, "Too many calls are running", "Wait for some of them to end."),
     # --- the hub itself ------------------------------------------------------------------------
     ("internal_error", 500, "Internal error", "A fault in the hub; the log has the trace id."),
     (
@@ -140,8 +133,7 @@ _TABLE = (
     ("unavailable", 503, "A part of the service is away", "Repeat after `Retry-After`."),
     ("no_worker", 503, "No session worker is running", "Repeat after `Retry-After`."),
     ("worker_full", 503, "The worker holds as many sessions as it may", "Start more workers."),
-    ("stdio_disabled", 403, "Programs are not started here", "The operator decides that."),
-    ("audit_unavailable", 503, "The audit trail cannot be written", "The call was refused."),
+    ("stdio_disabled", 409, "Programs are not started here", "The operator decides that."),
     # --- egress --------------------------------------------------------------------------------
     (
         "blocked_url",
@@ -149,7 +141,6 @@ _TABLE = (
         "This address may not be called",
         "The egress policy refuses it; the operator can allow hosts.",
     ),
-    ("insecure_oauth_url", 400, "Sign-in needs https", "An OAuth address is not https."),
     # --- upstream servers ----------------------------------------------------------------------
     (
         "upstream_unreachable",
@@ -188,23 +179,7 @@ _TABLE = (
     ("encoding_refused", 502, "The server's answer is compressed", "Only identity is accepted."),
     ("redirect_refused", 502, "The server redirects elsewhere", "Only its own origin is allowed."),
     ("session_lost", 502, "The session with the server ended", "It is opened again by itself."),
-    ("server_gone", 410, "The server was removed while the call waited", "Nothing was sent."),
-    (
-        "tool_definition_changed",
-        409,
-        "The tool's definition changed",
-        "It has to be approved before the next call.",
-    ),
     ("unknown_tool", 404, "The server has no such tool", "The catalog does not list it."),
-    # --- signing in at upstream servers --------------------------------------------------------
-    ("no_oauth_metadata", 502, "The server does not say how to sign in", "No metadata found."),
-    ("prm_invalid", 502, "The server's sign-in metadata cannot be used", "RFC 9728."),
-    ("issuer_mismatch", 502, "The authorization server is not who it says", "RFC 8414 §3.3."),
-    ("pkce_unsupported", 502, "The authorization server has no PKCE S256", "It is required."),
-    ("bad_authorization_endpoint", 502, "The sign-in address cannot be used", "Not http(s)."),
-    ("registration_unusable", 502, "The hub cannot register there", "Set a client id."),
-    ("auth_temporarily_unavailable", 503, "Signing in is not possible now", "Repeat later."),
-    ("insufficient_scope", 403, "The server wants a further permission", "Sign in again."),
 )
 
 PROBLEMS: dict[str, ProblemType] = {row[0]: ProblemType(*row) for row in _TABLE}

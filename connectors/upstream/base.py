@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 CLOSE_SECONDS = 2.0
 PROGRESS = "notifications/progress"
 CANCELLED = "notifications/cancelled"
+HANDSHAKE = frozenset({"initialize", "server/discover"})
 
 
 class BaseSession(Session):
@@ -43,6 +44,8 @@ class BaseSession(Session):
     async def request(self, request: UpstreamRequest) -> JSONObject:
         if self._ending is not None:
             raise self._refusal()
+        if request.deadline.is_over:
+            raise errors.timed_out("The deadline was over before the request left.", was_sent=False)
         call = self.begin(request)
         try:
             async with asyncio.timeout(None) as call.timer:
@@ -95,7 +98,7 @@ class BaseSession(Session):
 
     def _cancel_upstream(self, call: Call, reason: str) -> None:
         """Tell the server to stop; modern HTTP says it by closing the stream and overrides this."""
-        if call.request.method == "initialize" or self._ending is not None:
+        if call.request.method in HANDSHAKE or self._ending is not None:
             return
         params: JSONObject = {"requestId": call.id, "reason": reason}
         self.spawn(self._post_quietly(jsonrpc.notification(CANCELLED, params)))

@@ -24,6 +24,8 @@ class Call:
     started: float = field(default_factory=time.monotonic)
     timer: asyncio.Timeout | None = None
     is_answer_seen: bool = False
+    has_foreign_answer: bool = False
+    """Whether an answer for another request came in its place."""
     is_standing: bool = False
     """Whether it is a stream that the session keeps open for itself, not a call of the host."""
     on_notification: Callable[[str, JSONObject], None] | None = None

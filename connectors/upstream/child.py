@@ -32,13 +32,14 @@ def bound_to_parent(command: tuple[str, ...]) -> tuple[str, ...]:
     """
     if sys.platform != "linux":
         return command
-    return (sys.executable, "-I", "-S", "-c", _BIND, *command)
+    return (sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *command)
 
 
 _BIND = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
-os.execvp(sys.argv[1], sys.argv[1:])
+if os.getppid() == int(sys.argv[1]):  # else the parent died before
+    os.execvp(sys.argv[2], sys.argv[2:])
 """
 
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from typing import Any
 
 from connectors.upstream import errors, jsonrpc
-from connectors.upstream.base import BaseSession
+from connectors.upstream.base import BaseSession, depth_for
 from connectors.upstream.calls import Call
 from connectors.upstream.contract import SessionListener
 from mcphub.core.errors import HubError, UpstreamError
@@ -40,7 +40,7 @@ class DuplexSession(BaseSession):
         try:
             both: set[asyncio.Future[Any]] = {answered, sending}
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            if not answered.done():
+            if not _is_answered(answered) and (sending.done() or not answered.done()):
                 await sending
             message, size = await answered
             return self._settle(call, message, size)
@@ -69,6 +69,11 @@ class DuplexSession(BaseSession):
         if call is None or answered is None or answered.done():
             self.drop_answer(message, size, None, "duplicate" if call else "other_id")
             return
+        limit = depth_for(call.request.method)
+        if limit < jsonrpc.LISTING_DEPTH and jsonrpc.is_deeper(message, limit):
+            self.tap.received(message, size, call, is_answer=True)
+            self._fail(call.id, errors.protocol_fault("The answer is nested too deep."))
+            return
         self._note_loose_id(jsonrpc.match_id(call.id, message.get("id")))
         answered.set_result((message, size))
 
@@ -90,3 +95,8 @@ class DuplexSession(BaseSession):
             if not answered.done():
                 answered.set_exception(broken)
         self.end(lost)
+
+
+def _is_answered(answered: asyncio.Future[tuple[JSONObject, int]]) -> bool:
+    """Whether an answer came; one that came counts more than a failing POST."""
+    return answered.done() and not answered.cancelled() and answered.exception() is None

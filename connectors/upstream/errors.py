@@ -104,6 +104,10 @@ def protocol_fault(detail: str) -> UpstreamError:
     return UpstreamError(detail, code="protocol_error", was_sent=True, was_answered=True)
 
 
+def foreign_answer() -> UpstreamError:
+    return protocol_fault("The answer carries the id of another request.")
+
+
 def too_large(limit: int) -> UpstreamError:
     return UpstreamError(
         f"The answer is larger than {limit} bytes.", code="response_too_large", was_answered=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from enum import Enum
 from typing import NoReturn, TypeGuard
 
@@ -41,7 +42,15 @@ def _refuse_constant(name: str) -> NoReturn:
     raise MalformedError(f"{name} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+def _finite(text: str) -> float:
+    """Return the number; one that overflows would become Infinity, which is no JSON."""
+    number = float(text)
+    if math.isinf(number):
+        raise MalformedError("a number out of range")
+    return number
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _ascii_encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 
@@ -86,7 +95,7 @@ def parse(raw: bytes | bytearray, *, max_depth: int = MAX_DEPTH) -> JSONObject:
 def is_deeper(value: JSONValue, limit: int) -> bool:
     """Whether containers are nested in more than `limit` levels; never recurses."""
     level: list[JSONValue] = [value]
-    for _ in range(limit + 1):
+    for _ in range(limit):
         level = [
             child
             for container in level

@@ -16,7 +16,7 @@ from connectors.upstream.calls import Call
 from connectors.upstream.contract import SessionListener, UpstreamRequest
 from connectors.upstream.eras import EraRules, LegacyRules, ModernRules
 from connectors.upstream.http_answers import EVENT_STREAM
-from connectors.upstream.listen import listen
+from connectors.upstream.listen import listen, wanted_of
 from connectors.upstream.reconnect import Pause
 from connectors.upstream.server_stream import server_stream
 from connectors.upstream.sse_parser import STREAM_MAX_BYTES, EventTooLargeError, SseParser
@@ -144,7 +144,7 @@ class HttpSession(BaseSession):
             raise errors.protocol_fault("The answer is no answer to the request.")
         result = self._accept(call, message, len(body))
         if result is None:
-            raise errors.protocol_fault("The answer carries the id of another request.")
+            raise errors.foreign_answer()
         return result
 
     def _accept(self, call: Call, message: JSONObject, size: int) -> JSONObject | None:
@@ -152,6 +152,7 @@ class HttpSession(BaseSession):
         got = message.get("id")
         match = jsonrpc.match_id(call.id, got)
         if match is jsonrpc.IdMatch.OTHER and not (got is None and "error" in message):
+            call.has_foreign_answer = True
             self.drop_answer(message, size, call, "other_id")
             return None
         if call.is_answer_seen:
@@ -200,6 +201,8 @@ class HttpSession(BaseSession):
         except UpstreamError as exc:
             if exc.was_answered or exc.problem_code != "upstream_unreachable":
                 raise
+        if call.has_foreign_answer:
+            raise errors.foreign_answer()
         if not parser.last_event_id or self.rules.era is Era.MODERN:
             raise errors.stream_broken()
         return None
@@ -299,13 +302,17 @@ class HttpSession(BaseSession):
 
     def start(self) -> None:
         """Begin to listen to what the server sends on its own; the handshake is done."""
-        self.spawn(server_stream(self) if self.rules.era is Era.LEGACY else listen(self))
+        if self.rules.era is Era.MODERN:
+            self.spawn(listen(self))
+        elif self.session_id or wanted_of(self.opened.capabilities):
+            self.spawn(server_stream(self))
 
     async def close(self) -> None:
+        was_lost = self._ending is not None
         self.end(errors.session_closed(), is_announced=False)
         await self._peer.stop()
         await self._stop_tasks()
-        if not self.session_id:
+        if was_lost or not self.session_id:
             return
         request = EgressRequest(
             method="DELETE",

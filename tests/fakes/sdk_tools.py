@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
+import contextlib
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+import anyio
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
@@ -49,7 +50,7 @@ class DemoServer:
         self.log_level = ""
         self.extra_tools: list[types.Tool] = []
         self._bus = InMemorySubscriptionBus()
-        self._sessions: weakref.WeakSet[ServerSession] = weakref.WeakSet()
+        self._sessions: set[ServerSession] = set()
         self._run: dict[str, Callable[[Context, Arguments], Awaitable[str]]] = {
             "echo": self._echo,
             "add": self._add,
@@ -87,7 +88,8 @@ class DemoServer:
         """Tell everyone who listens, in both eras."""
         await self._bus.publish(ToolsListChanged())
         for session in tuple(self._sessions):
-            await session.send_tool_list_changed()
+            with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+                await session.send_tool_list_changed()
 
     async def _initialized(self, ctx: Context, params: types.NotificationParams | None) -> None:
         self._sessions.add(ctx.session)

@@ -9,7 +9,6 @@ from django.http import HttpRequest
 
 from tracing.models import TraceEvent
 
-
 if TYPE_CHECKING:
     RowAdmin = admin.ModelAdmin[TraceEvent]
 else:

@@ -176,13 +176,14 @@ class _Walk:
                 self.is_truncated = True
                 break
             self.left -= 4
+            shown = self._text(key)
             hidden = self._is_hidden(key, child, place) or (is_pair and key == "value")
             if hidden and child is not None and child != "" and not isinstance(child, bool):
                 self.is_redacted = True
                 self.left -= len(MARK)
-                copy[self._text(key)] = MARK
+                copy[shown] = MARK
             else:
-                copy[self._text(key)] = self.value(child, depth, _inside(key, place))
+                copy[shown] = self.value(child, depth, _inside(key, place))
         return copy
 
     def _list(self, value: list[JSONValue], depth: int, place: _Place) -> list[JSONValue]:

@@ -85,12 +85,13 @@ def _marked(match: re.Match[str]) -> str:
 class KnownSecrets:
     """The secrets of one connection, prepared for searching; never shows them."""
 
-    __slots__ = ("_exact", "_forms")
+    __slots__ = ("_exact", "_forms", "_in_json")
 
     def __init__(self, secrets: Iterable[str]) -> None:
         usable = frozenset(s for s in secrets if len(s) >= SHORTEST)
         forms = {form for secret in usable for form in _forms_of(secret)}
         self._exact = usable
+        self._in_json = tuple(forms | {_escaped(form) for form in forms})
         self._forms = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def __repr__(self) -> str:
@@ -100,7 +101,8 @@ class KnownSecrets:
         return bool(self._forms)
 
     def is_in(self, text: str) -> bool:
-        return any(form in text for form in self._forms)
+        """Whether a message's JSON text holds one."""
+        return any(form in text for form in self._in_json)
 
     def is_one(self, text: str) -> bool:
         return text in self._exact
@@ -120,7 +122,7 @@ def _forms_of(secret: str) -> set[str]:
     forms = {
         secret,
         json.dumps(secret)[1:-1],
-        json.dumps(secret, ensure_ascii=False)[1:-1],
+        _escaped(secret),
         quote(plain, safe=""),
         quote_plus(plain),
     }
@@ -132,6 +134,10 @@ def _forms_of(secret: str) -> set[str]:
             if len(form) >= SHORTEST_ENCODED:
                 forms.add(form)
     return forms
+
+
+def _escaped(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
 
 
 _URL_SAFE = str.maketrans("+/", "-_")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -32,7 +32,7 @@ def stored(redis: Redis, group: EventGroup) -> list[tuple[int, JSONObject]]:
 
 
 def _milliseconds(redis: Redis) -> int:
-    seconds, microseconds = cast("tuple[int, int]", redis.time())
+    seconds, microseconds = redis.time()
     return seconds * 1000 + microseconds // 1000
 
 

@@ -153,17 +153,19 @@ class Keeper:
 
     async def take_over(self, predecessor: str) -> int:
         """Open everything that a dead worker held; returns how much that is."""
-        ids = await self._threads.run(leases.hand_over, predecessor)
-        for connection_id in ids:
-            await self.start_open(connection_id)
-        return len(ids)
+        count = 0
+        while (ids := await self._threads.run(leases.hand_over, predecessor)) is not None:
+            for connection_id in ids:
+                await self.start_open(connection_id)
+            count += len(ids)
+        return count
 
     async def drain(self) -> list[uuid.UUID]:
         """Give every lease back; returns what other workers have to open."""
         self._is_draining = True
         for kept in self._kept.values():
             self._stop_timer(kept)
-        return await self._threads.run(leases.hand_over, self.worker)
+        return await self._threads.run(leases.hand_over_all, self.worker)
 
     # --- HostListener ---------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ sends is refused.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from django.conf import settings
 from django.db import transaction
@@ -37,6 +38,7 @@ class StdioDisabledError(HubError):
 
 OPENABLE = (State.CONNECTING, State.CONNECTED)
 LARGEST_INFO = 32 << 10
+HANDED_AT_ONCE = 25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,33 +229,48 @@ def held_by(worker: str) -> dict[uuid.UUID, int]:
     return dict(Connection.unscoped.filter(held_by=worker).values_list("pk", "epoch"))
 
 
-def hand_over(worker: str, ids: Iterable[uuid.UUID] | None = None) -> list[uuid.UUID]:
-    """Take every lease away from `worker`; return the connections that somebody has to reopen.
+def hand_over(worker: str, *, largest: int = HANDED_AT_ONCE) -> list[uuid.UUID] | None:
+    """Take leases away from `worker`; return the connections that somebody has to reopen.
 
-    The epoch moves on, so that writes of a worker that still lives somehow are refused.
+    One transaction for at most `largest` of them: call it until it returns None. The epoch moves
+    on, so that writes of a worker that still lives somehow are refused.
     """
-    wanted = []
-    rows = Connection.unscoped.filter(held_by=worker)
-    if ids is not None:
-        rows = rows.filter(pk__in=list(ids))
-    for row in rows.only("pk", "epoch", "is_wanted", "state"):
-        fence = Fence(worker=worker, epoch=row.epoch)
-        fields = {"held_by": "", "epoch": row.epoch + 1}
-        is_open = row.is_wanted and State(row.state) in OPENABLE
-        if is_open and transition(
-            row.pk,
-            State.CONNECTING,
-            expect=OPENABLE,
-            fence=fence,
-            steps=[Step(kind="worker_lost")],
-            next_retry_at=clock.now(),
-            connected_at=None,
-            **fields,
-        ):
-            wanted.append(row.pk)
-        else:
-            Connection.unscoped.filter(pk=row.pk, held_by=worker, epoch=row.epoch).update(**fields)
-    return wanted
+    rows = list(
+        Connection.unscoped.filter(held_by=worker)
+        .only("pk", "epoch", "is_wanted", "state")
+        .order_by("pk")[:largest]
+    )
+    if not rows:
+        return None
+    with transaction.atomic():
+        return [row.pk for row in rows if _taken_away(row, worker)]
+
+
+def hand_over_all(worker: str) -> list[uuid.UUID]:
+    """As `hand_over`, for all of them."""
+    found: list[uuid.UUID] = []
+    while (ids := hand_over(worker)) is not None:
+        found += ids
+    return found
+
+
+def _taken_away(row: Connection, worker: str) -> bool:
+    """Free one lease; whether its connection has to be opened again."""
+    fence = Fence(worker=worker, epoch=row.epoch)
+    fields: dict[str, Any] = {"held_by": "", "epoch": row.epoch + 1}
+    if row.is_wanted and transition(
+        row.pk,
+        State.CONNECTING,
+        expect=OPENABLE,
+        fence=fence,
+        steps=[Step(kind="worker_lost")],
+        next_retry_at=clock.now(),
+        connected_at=None,
+        **fields,
+    ):
+        return True
+    Connection.unscoped.filter(pk=row.pk, held_by=worker, epoch=row.epoch).update(**fields)
+    return False
 
 
 def remember_era(lease: Lease, era: str, transport: str) -> None:

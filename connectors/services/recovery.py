@@ -36,7 +36,7 @@ def sweep_leases() -> int:
     """
     found = 0
     for worker in sorted(queue.dead_workers(_holders())):
-        ids = leases.hand_over(worker)
+        ids = leases.hand_over_all(worker)
         logger.warning("worker is dead worker=%s connections=%d", worker, len(ids))
         found += len(ids)
         _send(ids)

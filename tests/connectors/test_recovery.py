@@ -197,7 +197,7 @@ def test_a_slot_takes_nothing_from_a_slot_with_a_longer_name(world: World) -> No
 def test_a_worker_that_was_asleep_closes_what_others_have_taken(world: World, stack: Stack) -> None:
     with serving_in_thread(RawServer()) as server:
         row = stack.connect(world.alice.principal, add_server(world.alice.principal, server.url))
-        leases.hand_over(stack.worker.id)
+        leases.hand_over_all(stack.worker.id)
         stack.worker.host.run(stack.worker.keeper.check_leases(), 5)
         assert not stack.is_open(row)
         row.refresh_from_db()

@@ -9,11 +9,18 @@ from connectors.server_spec import Transport
 from mcphub.core.errors import HubError
 from tenants import api_keys, credentials
 from tenants import services as tenants
-from tenants.models import Membership, User
+from tenants.models import Membership, Tenant, User
 
 TENANT = "default"
 OWNER = "owner"
 DEMO = "demo"
+# The only tenant of a machine has nobody to be protected from.
+LIMITS = {
+    "max_connections": 5000,
+    "max_custom_servers": 5000,
+    "max_concurrent_calls": 2000,
+    "calls_per_minute": 1_000_000,
+}
 
 
 @transaction.atomic
@@ -21,7 +28,11 @@ def ensure_owner() -> Membership:
     """Return the owner of the default tenant, made when there is none."""
     user = operator(OWNER)
     member = Membership.unscoped.filter(tenant__slug=TENANT, user=user).first()
-    return member or tenants.create_tenant(name="Default", slug=TENANT, owner=user)
+    if member is not None:
+        return member
+    member = tenants.create_tenant(name="Default", slug=TENANT, owner=user)
+    Tenant.objects.filter(pk=member.tenant_id).update(**LIMITS)
+    return member
 
 
 def operator(name: str) -> User:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from ipaddress import ip_address
 
 from mcphub.up.errors import StartError
 
@@ -38,6 +39,11 @@ def explain(exc: OSError, host: str, port: int) -> str:
     if exc.errno == errno.EACCES:
         return f"port {port} needs more rights; choose one above 1023: --port 8000"
     return f"cannot listen on {host} port {port} ({exc.strerror})"
+
+
+def is_loopback(listener: socket.socket) -> bool:
+    """Whether only this machine can reach the socket."""
+    return ip_address(listener.getsockname()[0]).is_loopback
 
 
 def url(host: str, listener: socket.socket) -> str:

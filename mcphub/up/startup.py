@@ -71,6 +71,7 @@ class Ready:
 
 def supervise(options: Options, front: int) -> int:
     """Run the hub until it is told to stop. Returns the exit code: 2 when it could not start."""
+    os.umask(0o077)
     terminal = Terminal(options.is_json)
     home = Home(options.home)
     try:
@@ -105,6 +106,8 @@ class Startup:
         listener = self._bind(self.options.host, self.options.port)
         base = os.environ.get("MCPHUB_BASE_URL") or listening.url(self.options.host, listener)
         launcher = Launcher(self.home, self._environment(base))
+        if not listening.is_loopback(listener) and "MCPHUB_ALLOWED_HOSTS" not in os.environ:
+            say(f"only requests to {base} are answered; MCPHUB_ALLOWED_HOSTS adds names")
         say(f"keys: {self.home.root}")
         self._make_keys()
         launcher = self._start_valkey(launcher)

@@ -27,7 +27,16 @@ def test_ready_line_names_everything_a_script_needs(hub: RunningHub) -> None:
 def test_home_and_its_secrets_are_for_the_owner_only(hub: RunningHub) -> None:
     modes = {
         name: stat.S_IMODE((hub.home / name).stat().st_mode)
-        for name in (".", "keys", "secret_key", "api_key", "lock", "children.json")
+        for name in (
+            ".",
+            "keys",
+            "secret_key",
+            "api_key",
+            "lock",
+            "children.json",
+            "running.json",
+            "hub.sqlite3",
+        )
     }
     assert modes.pop(".") == 0o700
     assert set(modes.values()) == {0o600}
@@ -63,15 +72,13 @@ def test_admin_link_logs_in_once(hub: RunningHub) -> None:
         assert second.get(f"{hub.url}/admin/").url.path == "/admin/login/"
 
 
-def test_second_start_keeps_keys_account_and_data(home: Path) -> None:
+def test_second_start_keeps_keys_and_account_below_a_path_too_long_for_a_socket(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path / ("long" * 30)
     with running(home) as first:
         kept = {name: (home / name).read_text() for name in ("keys", "secret_key", "api_key")}
         key = first.ready.api_key
     with running(home) as second:
         assert second.ready.api_key == key
         assert {name: (home / name).read_text() for name in kept} == kept
-
-
-def test_home_with_a_path_too_long_for_a_socket_works(tmp_path: Path) -> None:
-    with running(tmp_path / ("long" * 30)) as hub:
-        assert hub.is_live()

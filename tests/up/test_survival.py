@@ -41,7 +41,7 @@ def test_killing_one_web_process_closes_no_port(hub: RunningHub) -> None:
     assert hub.is_live()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_polite_signal_stops_every_process(home: Path, number: signal.Signals) -> None:
     with running(home) as hub:
         tree = hub.tree()

@@ -10,7 +10,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 
 from mcphub.core.errors import UpstreamError
 
@@ -88,14 +87,9 @@ class Child:
                     self._signal(signum)
                 if await self._has_ended():
                     break
-            self._signal(signal.SIGKILL)  # what the server left running in its group
         finally:
-            shutil.rmtree(self._directory, ignore_errors=True)
-
-    def kill(self) -> None:
-        """End the whole group at once."""
-        self._signal(signal.SIGKILL)
-        shutil.rmtree(self._directory, ignore_errors=True)
+            self._signal(signal.SIGKILL)  # what the server left running in its group
+            await asyncio.to_thread(shutil.rmtree, self._directory, ignore_errors=True)
 
     def _signal(self, signum: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -108,7 +102,3 @@ class Child:
         except TimeoutError:
             return False
         return True
-
-    @property
-    def directory(self) -> Path:
-        return Path(self._directory)

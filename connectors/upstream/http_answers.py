@@ -123,5 +123,7 @@ def error_for(refusal: errors.Refusal, request_id: int) -> tuple[HubError, JSONO
         message, rpc = found
         got = message.get("id")
         if got is None or jsonrpc.match_id(request_id, got) is not jsonrpc.IdMatch.OTHER:
-            return errors.PeerError(rpc, http_status=refusal.status), message
+            error = errors.PeerError(rpc, http_status=refusal.status)
+            error.retry_after = refusal.retry_after
+            return error, message
     return errors.status_error(refusal), None

@@ -125,5 +125,4 @@ class StdioSession(DuplexSession):
         try:
             await self._child.stop()
         finally:
-            self._child.kill()
             await self._stop_tasks()

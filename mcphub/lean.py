@@ -15,7 +15,6 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from typing import Any, cast
 
 from asgiref.sync import markcoroutinefunction
-from corsheaders.middleware import CorsMiddleware
 from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.core.handlers.asgi import ASGIRequest
@@ -28,6 +27,7 @@ from django.urls.resolvers import RegexPattern, ResolverMatch
 from mcphub.api.errors import BodyTooLargeError, MalformedRequestError, problem_response
 from mcphub.api.headers import SecurityHeadersMiddleware
 from mcphub.core.errors import UnavailableError
+from tenants.cors import TenantCorsMiddleware
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -63,7 +63,7 @@ class LeanApplication:
         self._prefixes = prefixes
         self._resolver = URLResolver(RegexPattern(r"^/"), list(patterns))
         # MiddlewareMixin's bridge to threads is what costs; these three have an async path.
-        self._chain = SecurityHeadersMiddleware(CorsMiddleware(cast("Any", _view)))
+        self._chain = SecurityHeadersMiddleware(TenantCorsMiddleware(cast("Any", _view)))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match = self._match(scope)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from django.test import AsyncClient, Client
 
+from mcphub import asgi
 from mcphub.core.clock import now
 from tenants.cors import allowed_origins
 from tenants.models import ConnectSession, Tenant
@@ -68,6 +70,18 @@ def test_answer_never_allows_cookies(client: Client, world: World) -> None:
     assert answer["Access-Control-Allow-Origin"] == APP
     assert "Access-Control-Allow-Credentials" not in answer
     assert "x-mcphub-seq" in answer["Access-Control-Expose-Headers"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_hot_routes_know_the_origins_too(world: World) -> None:
+    world.alice.tenant.allowed_origins = [APP]
+    await world.alice.tenant.asave()
+    headers = {"Origin": APP, "Access-Control-Request-Method": "POST"}
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(app=asgi.http), base_url="http://127.0.0.1:8000"
+    ) as client:
+        answer = await client.options("/api/v1/tool-calls/batch", headers=headers)
+    assert answer.headers["Access-Control-Allow-Origin"] == APP
 
 
 @pytest.mark.django_db(transaction=True)

@@ -95,6 +95,14 @@ def redis(valkey: BundledValkey | None) -> Iterator[Redis]:
     client.close()
 
 
+@pytest.fixture
+def own_valkey(valkey: BundledValkey | None) -> BundledValkey:
+    """The bundled server, for tests that end it; it runs again when the test is over."""
+    if valkey is None:
+        pytest.skip("needs a Redis that a test may end")
+    return valkey
+
+
 def _empty(client: Redis) -> None:
     names = list(client.scan_iter(match=f"{test_settings.REDIS_PREFIX}*", count=1000))
     if names:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from mcphub.core import redis as hub_redis
@@ -14,6 +17,9 @@ from mcphub.core.per_loop import PerLoop
 
 ANSWER_SECONDS = 0.8
 LARGEST = 500
+
+logger = logging.getLogger(__name__)
+
 Command = tuple[Any, ...]
 Waiting = list[tuple[Command, "asyncio.Future[Any] | None"]]
 
@@ -25,7 +31,7 @@ class TickPipeline:
     """
 
     def __init__(self, client: Redis | None = None) -> None:
-        self._client = client or hub_redis.open_async(read_seconds=ANSWER_SECONDS)
+        self._client = client or _open_client()
         self._waiting: Waiting = []
         self._sender: asyncio.Task[None] | None = None
         self.dropped = 0
@@ -77,6 +83,13 @@ class TickPipeline:
             return await pipeline.execute(raise_on_error=False)
 
 
+def _open_client() -> Redis:
+    """Return a client that reconnects once and does not wait: callers bound themselves."""
+    client = hub_redis.open_async(read_seconds=ANSWER_SECONDS)
+    client.set_retry(Retry(NoBackoff(), 1))
+    return client
+
+
 def execute(client: Any, *command: Any) -> Any:
     """Run one command as it is; redis-py does not type this method."""
     return client.execute_command(*command)
@@ -85,8 +98,11 @@ def execute(client: Any, *command: Any) -> Any:
 def _settle(future: asyncio.Future[Any] | None, answer: Any) -> None:
     if future is None or future.done():
         return
-    if isinstance(answer, UnavailableError | RedisError):
+    if isinstance(answer, UnavailableError):
         future.set_exception(answer)
+    elif isinstance(answer, RedisError):  # such as: out of memory, still loading
+        logger.warning("redis refused a command: %s", answer)
+        future.set_exception(UnavailableError("Redis cannot take this now.", retry_after=1.0))
     else:
         future.set_result(answer)
 

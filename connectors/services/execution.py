@@ -125,16 +125,24 @@ class Executor:
     async def drain(self, seconds: float = 25.0) -> None:
         """Take nothing new, let what runs finish, end the rest: sent ones as `outcome_unknown`."""
         self._is_draining = True
-        tasks = {run.task for run in self._runs.values() if run.task is not None}
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-        left = list(self._runs.values())
-        for run in left:
+        await self.idle(seconds)
+        for run in self._runs.values():
             run.is_stopped = True
             run.stop()
-        if left:
-            await asyncio.wait({r.task for r in left if r.task}, timeout=STOP_SECONDS)
+        await self.idle(STOP_SECONDS)
         await self._pipeline.flush()
+
+    async def idle(self, seconds: float) -> bool:
+        """Wait until nothing runs; False when `seconds` are over before."""
+        tasks = {run.task for run in self._runs.values() if run.task is not None}
+        tasks |= self._notes
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        return not self._runs
+
+    async def aclose(self) -> None:
+        """Drain without waiting, and end the executor's threads; once."""
+        await self.drain(0)
         await asyncio.to_thread(self._threads.close)
 
     # --- one call -------------------------------------------------------------------------------

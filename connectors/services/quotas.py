@@ -47,8 +47,7 @@ if rate > 0 then
 end
 for i = 2, #KEYS do
   redis.call('ZADD', KEYS[i], ARGV[2], ARGV[1])
-  redis.call('PEXPIREAT', KEYS[i], ARGV[2], 'GT')
-  if redis.call('PTTL', KEYS[i]) < 0 then redis.call('PEXPIREAT', KEYS[i], ARGV[2]) end
+  redis.call('PEXPIRE', KEYS[i], 86400000)
 end
 return {0, 0}
 """

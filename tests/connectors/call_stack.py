@@ -20,6 +20,7 @@ from connectors.queue import (
     lane_writer,
     tick_pipeline,
 )
+from connectors.queue.lanes import lane_of
 from connectors.selectors import ConnectionView
 from connectors.selectors.hot import connection_view
 from connectors.services import replies, tool_calls
@@ -91,8 +92,17 @@ class Stack:
 
     async def start_worker(self) -> None:
         """Register the worker and let it read its lane."""
-        await announce_worker(WorkerLoad(worker=self.sessions.worker))
+        await self.register()
         self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    async def register(self) -> None:
+        """Register the worker; it does not read its lane."""
+        await announce_worker(WorkerLoad(worker=self.sessions.worker))
+
+    async def lane_length(self, worker: str) -> int:
+        await tick_pipeline().flush()
+        length: int = await tick_pipeline().call("XLEN", lane_of(worker))
+        return length
 
     async def submit(self, arguments: JSONObject | None = None, **fields: object) -> Submitted:
         return await tool_calls.submit(
@@ -107,7 +117,7 @@ class Stack:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         await self._reader.aclose()
-        await self.executor.drain(0)
+        await self.executor.aclose()
         self.threads.close()
 
     async def _read(self) -> None:

@@ -10,6 +10,7 @@ from redis import Redis
 from connectors.models import Connection
 from connectors.queue import workers
 from connectors.services import tool_calls
+from mcphub.core.offload import DatabaseThreads
 from tests.connectors import server_factories
 from tests.connectors.call_stack import Stack, closing_loop_objects, view_of
 from tests.world import World
@@ -20,6 +21,14 @@ def ledger_threads(transactional_db: None) -> Iterator[None]:
     """End the threads of the call services after the test; they see committed rows only."""
     yield
     tool_calls.close()
+
+
+@pytest.fixture
+def database(transactional_db: None) -> Iterator[DatabaseThreads]:
+    """A thread for a test's own queries."""
+    threads = DatabaseThreads(name="test", threads=1)
+    yield threads
+    threads.close()
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ def stack(
         "MCPHUB_REDIS_PREFIX": f"{PREFIX}{os.getpid()}",
         "MCPHUB_KEYS": os.environ["MCPHUB_KEYS"],
         "MCPHUB_SECRET_KEY": os.environ["MCPHUB_SECRET_KEY"],
+        "MCPHUB_STDIO_ENABLED": "1",
     }
     home = tmp_path_factory.mktemp("stack")
     with running(home, "--workers", WORKERS, **shared) as hub:

@@ -9,7 +9,7 @@ import pytest
 from websockets.sync.client import ClientConnection, connect
 
 from tests.live.api import Api
-from tests.live.stack import RunningHub
+from tests.live.newcomer import Newcomer
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.live
@@ -33,8 +33,8 @@ def events_until(socket: ClientConnection, is_last: Any) -> list[dict[str, Any]]
     raise AssertionError(f"never came: {events[-5:]}")
 
 
-def test_a_stranger_reaches_the_first_success_with_the_demo_server(stack: RunningHub) -> None:
-    api = Api(stack.client())
+def test_a_stranger_reaches_the_first_success_with_the_demo_server(newcomer: Newcomer) -> None:
+    api = Api(newcomer.http)
     servers = {server["id"]: server for server in api.get("/servers")}
     assert servers["demo"]["kind"] == "connector"
     with open_events(api) as socket:
@@ -67,8 +67,8 @@ def test_a_stranger_reaches_the_first_success_with_the_demo_server(stack: Runnin
     assert states[-1] == "connected"
 
 
-def test_the_trace_of_a_call_is_found_by_its_call_id(stack: RunningHub) -> None:
-    api = Api(stack.client())
+def test_the_trace_of_a_call_is_found_by_its_call_id(newcomer: Newcomer) -> None:
+    api = Api(newcomer.http)
     api.connect("demo")
     queued = api.call("demo", "echo", {"text": "traced"}, headers={"Prefer": "respond-async"})
     assert queued.status_code == 202

@@ -11,8 +11,8 @@ import pytest
 from connectors.models import Connector
 from tests.factories import unique
 from tests.live.api import Api
+from tests.live.newcomer import Newcomer
 from tests.live.reference import everything, installed
-from tests.live.stack import RunningHub
 
 pytestmark = pytest.mark.live
 
@@ -52,9 +52,9 @@ def use_everything(api: Api, slug: str) -> None:
 
 @pytest.mark.node
 def test_the_reference_server_works_over_each_http_transport(
-    stack: RunningHub, reference_url: str
+    newcomer: Newcomer, reference_url: str
 ) -> None:
-    api, slug = Api(stack.client()), unique("ev")[:24]
+    api, slug = Api(newcomer.http), unique("ev")[:24]
     server = api.connected(slug, reference_url)
     expected = "sse" if reference_url.endswith("/sse") else "streamable-http"
     assert server["transport"] == expected
@@ -62,8 +62,8 @@ def test_the_reference_server_works_over_each_http_transport(
 
 
 @pytest.mark.node
-def test_progress_of_the_reference_server_arrives_with_the_call(stack: RunningHub) -> None:
-    api, slug = Api(stack.client()), unique("ev")[:24]
+def test_progress_of_the_reference_server_arrives_with_the_call(newcomer: Newcomer) -> None:
+    api, slug = Api(newcomer.http), unique("ev")[:24]
     with everything("streamableHttp") as url:
         api.connected(slug, url)
         queued = api.call(
@@ -78,18 +78,18 @@ def test_progress_of_the_reference_server_arrives_with_the_call(stack: RunningHu
 
 
 @pytest.mark.node
-def test_the_reference_server_works_over_stdio_for_an_operator_preset(stack: RunningHub) -> None:
+def test_the_reference_server_works_over_stdio_for_an_operator_preset(newcomer: Newcomer) -> None:
     slug = preset(shutil.which("node") or "node", str(installed()), "stdio")
-    api = Api(stack.client())
+    api = Api(newcomer.http)
     server = api.connect(slug)
     assert server["connectionState"] == "connected", server["lastError"]
     assert server["transport"] == "stdio"
     use_everything(api, slug)
 
 
-def test_the_time_server_works_over_stdio_for_an_operator_preset(stack: RunningHub) -> None:
+def test_the_time_server_works_over_stdio_for_an_operator_preset(newcomer: Newcomer) -> None:
     slug = preset(sys.executable, "-m", "mcp_server_time", "--local-timezone", "Europe/Berlin")
-    api = Api(stack.client())
+    api = Api(newcomer.http)
     server = api.connect(slug)
     assert server["connectionState"] == "connected", server["lastError"]
     text = api.text(

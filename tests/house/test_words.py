@@ -21,7 +21,7 @@ BANNED_MODULES = {
 }
 SLEEPS = {("time", "sleep"), ("asyncio", "sleep"), ("anyio", "sleep")}
 UNSCOPED_ALLOWED = re.compile(
-    r"^(tenants/(scoping|services|admin|management/|api/authentication|sockets|tickets|principals)"
+    r"^(tenants/(scoping|services|admin|management/|credentials|api_keys|connect_sessions|cors)"
     r"|connectors/(models/|services/|admin|worker|tasks|selectors)"
     r"|tracing/(recorder|retention|admin|tasks)"
     r"|mcphub/(up/|cli|health|resealing))"

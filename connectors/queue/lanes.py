@@ -145,11 +145,15 @@ class LaneReader:
 
     async def __aiter__(self) -> AsyncIterator[LaneEntry]:
         wait = BACKOFF_FIRST
+        is_fresh = True
         while True:
             try:
+                if is_fresh:
+                    await self._greet()
                 entries = await self._next_entries()
-                wait = BACKOFF_FIRST
+                wait, is_fresh = BACKOFF_FIRST, False
             except (RedisError, OSError, TimeoutError) as exc:
+                is_fresh = True
                 logger.warning("lane unreadable, next try in %.2f s: %s", wait, type(exc).__name__)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, BACKOFF_LAST)
@@ -159,6 +163,13 @@ class LaneReader:
 
     async def aclose(self) -> None:
         await self._client.aclose()
+
+    async def _greet(self) -> None:
+        """Connect before anything blocks: redis-py loses a cancellation that arrives meanwhile."""
+        await self._client.ping()
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
 
     async def _next_entries(self) -> list[LaneEntry]:
         read = ("XREAD", "COUNT", READ_COUNT, "BLOCK", BLOCK_MS, "STREAMS", self._lane, "0")

@@ -20,7 +20,7 @@ from django.conf import settings
 from connectors import events
 from connectors.models import CallStatus, ToolCall
 from connectors.queue import EntryKind, LaneEntry, TickPipeline, lane_writer, tick_pipeline
-from connectors.services import endings, ledger, outcomes, quotas, replies
+from connectors.services import endings, ledger, outcomes, progress, quotas, replies
 from connectors.services.endings import Again, Ending
 from connectors.services.ledger import Claim, Claimed, Finish, Progress
 from connectors.services.outcomes import CallOutcome
@@ -38,7 +38,6 @@ FINISH_SECONDS = 60.0
 STOP_SECONDS = 3.0
 LARGE_BYTES = 256 << 10
 PICK_UP = 1000
-TEXT_LENGTH = 2000
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +77,7 @@ class _Run:
     is_cancelled: bool = False
     is_stopped: bool = False
     noted_at: float = 0.0
+    progress: JSONObject | None = None
 
     def stop(self) -> None:
         if self.exchange is not None:
@@ -189,7 +189,7 @@ class Executor:
             events.announce_call_started(_notice(call))
         verdict = await self._executed(run, call)
         if isinstance(verdict, Ending):
-            await self._finish(call, verdict)
+            await self._finish(run, call, verdict)
             return False
         return await self._give_back(call, verdict)
 
@@ -250,8 +250,8 @@ class Executor:
 
     # --- the end of a call ----------------------------------------------------------------------
 
-    async def _finish(self, call: Claimed, ending: Ending) -> None:
-        if not await self._store(await _finish_of(call, ending)):
+    async def _finish(self, run: _Run, call: Claimed, ending: Ending) -> None:
+        if not await self._store(await _finish_of(run, call, ending)):
             self.counts.outrun += 1
             logger.warning("end refused call=%s attempt=%d", call.id, call.attempt)
             return
@@ -289,22 +289,17 @@ class Executor:
     # --- progress -------------------------------------------------------------------------------
 
     def _on_progress(self, run: _Run, call: Claimed, seen: JSONObject) -> None:
-        """Announce it (the publisher coalesces) and keep it, at most once a second."""
+        """Announce it (the publisher coalesces) and keep it: once a second, the last at the end."""
         events.announce_call_progress(_notice(call), seen)
+        run.progress = progress.kept(seen)
         if time.monotonic() - run.noted_at < NOTE_SECONDS:
             return
         run.noted_at = time.monotonic()
-        task = asyncio.get_running_loop().create_task(self._note(call, seen))
+        task = asyncio.get_running_loop().create_task(self._note(call, run.progress))
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
 
-    async def _note(self, call: Claimed, seen: JSONObject) -> None:
-        message = seen.get("message")
-        kept: JSONObject = {
-            "progress": _number(seen.get("progress")),
-            "total": _number(seen.get("total")),
-            "message": message[:TEXT_LENGTH] if isinstance(message, str) else None,
-        }
+    async def _note(self, call: Claimed, kept: JSONObject) -> None:
         latest = call.created_at + timedelta(seconds=settings.CALL_TIMEOUT_MAX)
         deadline = min(latest, now() + timedelta(milliseconds=call.timeout_ms))
         with contextlib.suppress(UnavailableError):
@@ -354,7 +349,7 @@ def _absolute(call: Claimed) -> float:
     return max(0.0, (max(latest, call.deadline_at) - now()).total_seconds())
 
 
-async def _finish_of(call: Claimed, ending: Ending) -> Finish:
+async def _finish_of(run: _Run, call: Claimed, ending: Ending) -> Finish:
     sealed = None
     if ending.outcome_json is not None:
         if len(ending.outcome_json) < LARGE_BYTES:
@@ -369,6 +364,7 @@ async def _finish_of(call: Claimed, ending: Ending) -> Finish:
         problem_code=ending.problem_code,
         problem_detail=ending.problem_detail,
         was_sent=ending.was_sent,
+        progress=run.progress,
     )
 
 
@@ -400,7 +396,3 @@ def _place(call: Claimed) -> quotas.Place:
 def _queued_of(connection_id: uuid.UUID) -> list[uuid.UUID]:
     rows = ToolCall.unscoped.filter(connection_id=connection_id, status=CallStatus.QUEUED)
     return list(rows.order_by("id").values_list("pk", flat=True)[:PICK_UP])
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

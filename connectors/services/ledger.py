@@ -137,6 +137,8 @@ class Finish:
     problem_code: str = ""
     problem_detail: str = ""
     was_sent: bool = True
+    progress: JSONObject | None = None
+    """The last one seen; None: what is stored stays."""
     at: datetime = field(default_factory=now)
 
 
@@ -263,13 +265,14 @@ def note_progress_now(notes: Sequence[Progress]) -> list[bool]:
 
 def finish_now(ends: Sequence[Finish]) -> list[bool]:
     moved = sql.update(
-        (*_FENCE, *_FINISHED, "was_sent", "at"),
+        (*_FENCE, *_FINISHED, "was_sent", "progress", "at"),
         [
-            (*_fence_of(e), *(getattr(e, name) for name in _FINISHED), e.was_sent, e.at)
+            (*_fence_of(e), *(getattr(e, name) for name in _FINISHED), e.was_sent, e.progress, e.at)
             for e in ends
         ],
         assign=", ".join(f"{name} = v_{name}" for name in _FINISHED)
-        + ", finished_at = v_at, sent_at = CASE WHEN v_was_sent THEN sent_at END",
+        + ", finished_at = v_at, sent_at = CASE WHEN v_was_sent THEN sent_at END"
+        + ", progress = COALESCE(v_progress, progress)",
         where=_OWNED,
     )
     answers = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -61,6 +62,14 @@ def test_front_page_shows_the_first_steps_under_a_strict_policy(hub: RunningHub)
     assert "unsafe-inline" not in page.headers["content-security-policy"]
     assert f"{hub.url}/api/v1" in page.text
     assert "<style" not in page.text
+
+
+def test_every_link_of_the_front_page_leads_somewhere(hub: RunningHub) -> None:
+    with httpx.Client(base_url=hub.url, trust_env=False) as browser:
+        links = set(re.findall(r'(?:href|src)="(/[^"]*)"', browser.get("/").text))
+        broken = {link for link in links if browser.get(link).status_code >= 400}
+    assert len(links) >= 6
+    assert broken == set()
 
 
 def test_admin_link_logs_in_once(hub: RunningHub) -> None:

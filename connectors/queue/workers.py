@@ -79,7 +79,8 @@ class _Known:
 
     def fresh(self) -> tuple[WorkerLoad, ...] | None:
         with self._lock:
-            is_fresh = time.monotonic() - self._at < FRESH_SECONDS
+            # "nobody" is never remembered: the first worker may be a moment away
+            is_fresh = bool(self._loads) and time.monotonic() - self._at < FRESH_SECONDS
             return self._loads if is_fresh and self._prefix == _names_key() else None
 
     def keep(self, answer: Iterable[bytes]) -> tuple[WorkerLoad, ...]:

@@ -105,14 +105,18 @@ class _Hub:
 
     def _run(self) -> None:
         pause = threading.Event()
-        while True:
-            try:
-                self._listen()
-            except (RedisError, OSError) as exc:
-                logger.debug("principals not cached error=%s", type(exc).__name__)
+        try:
+            while True:
+                try:
+                    self._listen()
+                except (RedisError, OSError) as exc:
+                    logger.debug("principals not cached error=%s", type(exc).__name__)
+                self._is_subscribed = False
+                self.notify(Change())
+                pause.wait(RETRY_SECONDS)
+        finally:  # a listener has failed: nothing is trusted until the next question starts anew
             self._is_subscribed = False
-            self.notify(Change())
-            pause.wait(RETRY_SECONDS)
+            self._pid = 0
 
     def _listen(self) -> None:
         client = redis.open_sync(read_seconds=POLL_SECONDS * 3)

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -134,7 +135,8 @@ class _Watch:
         def on_change(change: Change) -> None:
             if change.concerns(self.consumer.principal):
                 self._is_logged_out |= bool(change.session)
-                loop.call_soon_threadsafe(changed.set)
+                with suppress(RuntimeError):  # the loop has ended, and the socket with it
+                    loop.call_soon_threadsafe(changed.set)
 
         self._unsubscribe = invalidation.subscribe(on_change)
         self._task = loop.create_task(self._run(changed))

@@ -18,6 +18,11 @@ def test_a_uuid_is_version_7_and_carries_the_time() -> None:
     assert before <= value.int >> 80 <= time.time_ns() // 1_000_000
 
 
+def test_uuids_made_one_after_the_other_sort_in_that_order() -> None:
+    made = [ids.new_uuid() for _ in range(1000)]
+    assert made == sorted(made)
+
+
 def test_uuids_and_secrets_do_not_repeat() -> None:
     assert len({ids.new_uuid() for _ in range(1000)}) == 1000
     assert len({ids.new_secret() for _ in range(1000)}) == 1000

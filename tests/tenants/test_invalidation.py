@@ -138,6 +138,24 @@ def test_without_redis_nothing_is_cached_and_keys_still_work(
     eventually(invalidation.is_listening)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_listener_that_fails_ends_the_trust_until_the_hub_listens_anew(
+    world: World, redis: Redis
+) -> None:
+    def fail(change: Change) -> None:
+        raise LookupError(change)
+
+    credentials.resolve(shown_by(world))
+    before = invalidation.hub._pid
+    stop = invalidation.subscribe(fail)
+    redis.publish(hub_redis.key("principals-changed"), "* ")
+    eventually(lambda: not invalidation.hub._is_subscribed)
+    stop()
+    assert before != 0
+    eventually(invalidation.is_listening)
+    assert credentials.resolve(shown_by(world)).member_id == world.alice.member.id
+
+
 def test_save_outside_the_services_is_announced_too(world: World, changes: list[Change]) -> None:
     member = Membership.unscoped.get(pk=world.bob.member.pk)
     member.display_name = "B."

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db import transaction
 from redis import Redis
+from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
@@ -141,6 +142,7 @@ class LaneReader:
     def __init__(self, worker: str) -> None:
         self._lane = lane_of(worker)
         self._client = hub_redis.open_async(read_seconds=BLOCK_MS / 1000 * 2)
+        self._client.set_retry(AsyncRetry(NoBackoff(), 0))  # the loop below has its own pace
         self._read: list[bytes] = []
 
     async def __aiter__(self) -> AsyncIterator[LaneEntry]:

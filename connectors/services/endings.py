@@ -156,6 +156,8 @@ def _peer_error(error: ProtocolError) -> Ending:
 
 
 def _json(value: JSONObject) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
-        "utf-8", "surrogatepass"
-    )
+    """Return compact JSON; a lone surrogate has no UTF-8 form and stays the escape that it was."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()

@@ -101,7 +101,7 @@ class Executor:
         self._runs: dict[uuid.UUID, _Run] = {}
         self._notes: set[asyncio.Task[None]] = set()
         self._threads = DatabaseThreads(name="execution", threads=1)
-        self._is_draining = False
+        self._is_draining = self._has_ended = False
         self.counts = Counts()
 
     @property
@@ -117,6 +117,8 @@ class Executor:
 
     async def pick_up(self, connection_id: uuid.UUID) -> int:
         """Execute what is queued for a connection that has just been opened here."""
+        if self._is_draining:
+            return 0
         queued = await self._threads.run(_queued_of, connection_id)
         for call_id in queued:
             self._start(LaneEntry(kind=EntryKind.CALL, id=call_id, connection_id=connection_id))
@@ -131,6 +133,9 @@ class Executor:
             run.stop()
         await self.idle(STOP_SECONDS)
         await self._pipeline.flush()
+        if not self._has_ended:
+            self._has_ended = True
+            await asyncio.to_thread(self._threads.close)
 
     async def idle(self, seconds: float) -> bool:
         """Wait until nothing runs; False when `seconds` are over before."""
@@ -139,11 +144,6 @@ class Executor:
         if tasks:
             await asyncio.wait(tasks, timeout=seconds)
         return not self._runs
-
-    async def aclose(self) -> None:
-        """Drain without waiting, and end the executor's threads; once."""
-        await self.drain(0)
-        await asyncio.to_thread(self._threads.close)
 
     # --- one call -------------------------------------------------------------------------------
 

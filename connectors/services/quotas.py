@@ -15,12 +15,13 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 from redis.exceptions import RedisError
 
-from connectors.queue import TickPipeline, tick_pipeline
+from connectors.queue import TickPipeline, live_workers_sync, tick_pipeline
 from connectors.queue.lanes import sync_client
 from mcphub.core import redis as hub_redis
-from mcphub.core.errors import LimitError, NotFoundError
+from mcphub.core.errors import LimitError, NotFoundError, UnavailableError
 from mcphub.core.offload import DatabaseThreads
 from tenants.models import Tenant
 
@@ -119,11 +120,18 @@ def give_back_now(place: Place) -> None:
     """As `give_back`, from synchronous code."""
     try:
         pipeline = sync_client().pipeline(transaction=False)
-        for key in place.keys:
+        for key in (*place.keys, *_keys_of_workers(place)):
             pipeline.zrem(key, place.call_id.hex)
         pipeline.execute()
-    except (RedisError, OSError):
+    except (RedisError, OSError, UnavailableError):
         logger.warning("place not given back call=%s", place.call_id)
+
+
+def _keys_of_workers(place: Place) -> list[str]:
+    """Return every worker's key for a call that nobody had claimed: the row does not say whose."""
+    if place.worker:
+        return []
+    return [hub_redis.key("calls", "worker", load.worker) for load in live_workers_sync()]
 
 
 class _Tenants:
@@ -139,7 +147,10 @@ class _Tenants:
             return known
         if self._threads is None:
             self._threads = DatabaseThreads(name="quotas", threads=1)
-        limits = await self._threads.run(_read_limits, tenant_id)
+        try:
+            limits = await self._threads.run(_read_limits, tenant_id)
+        except DatabaseError as exc:
+            raise UnavailableError("The database is away.", retry_after=1.0) from exc
         self._known[tenant_id] = (time.monotonic(), limits)
         return limits
 

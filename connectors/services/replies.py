@@ -19,9 +19,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError
 from redis.exceptions import RedisError
 
-from connectors.models import ToolCall
+from connectors.models import CallStatus, ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
 from connectors.queue.lanes import sync_client
 from connectors.services.outcomes import CallOutcome, Reply, outcome_of
@@ -34,6 +35,7 @@ START_SECONDS = 0.8
 RECHECK_SECONDS = 2.0
 FOREIGN_RECHECK_SECONDS = 0.5
 UNCLAIMED_SECONDS = 60.0
+SILENT_SECONDS = 10.0
 READ_ROWS = 200
 BACKOFF_FIRST, BACKOFF_LAST = 0.05, 1.0
 
@@ -61,7 +63,20 @@ def publish_now(reply_to: str, outcome: CallOutcome) -> None:
 def read_ended(ids: Sequence[uuid.UUID]) -> list[CallOutcome]:
     """Return the outcomes of those calls that have ended; one query."""
     rows = ToolCall.unscoped.filter(pk__in=ids).exclude(status__in=OPEN_STATUSES)
-    return [outcome_of(row) for row in rows.defer("sealed_params")]
+    return [_readable(row) for row in rows.defer("sealed_params")]
+
+
+def _readable(row: ToolCall) -> CallOutcome:
+    """Return a row's outcome; one that cannot be unsealed says so and spoils no other's."""
+    try:
+        return outcome_of(row)
+    except HubError as exc:
+        return CallOutcome(
+            id=row.pk,
+            status=CallStatus(row.status),
+            problem_code=exc.problem_code,
+            problem_detail=exc.detail,
+        )
 
 
 @dataclass(slots=True, eq=False)
@@ -153,9 +168,9 @@ class Replies:
             pubsub: Any = client.pubsub()  # not typed by redis-py
             try:
                 await pubsub.subscribe(channel_of(self.address))
-                async for message in pubsub.listen():
+                while True:
+                    self._on_message(await _next_message(pubsub))
                     wait = BACKOFF_FIRST
-                    self._on_message(message)
             except (RedisError, OSError, TimeoutError) as exc:
                 logger.warning("replies away, next try in %.2f s: %s", wait, type(exc).__name__)
             finally:
@@ -200,8 +215,8 @@ class Replies:
     async def _load(self, ids: Sequence[uuid.UUID]) -> None:
         try:
             outcomes: Iterable[CallOutcome] = await self._threads.run(read_ended, ids)
-        except HubError as exc:
-            logger.warning("outcomes unreadable calls=%d code=%s", len(ids), exc.problem_code)
+        except DatabaseError:
+            logger.warning("ledger away, %d calls looked up later", len(ids))
             return
         for outcome in outcomes:
             self._settle(outcome)
@@ -218,6 +233,17 @@ class Replies:
         task = asyncio.get_running_loop().create_task(work)
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
+
+
+async def _next_message(pubsub: Any) -> dict[str, Any]:
+    """Return the next message. Raises TimeoutError when a silent server answers no ping either."""
+    for _ in range(2):
+        message: dict[str, Any] | None = await pubsub.get_message(timeout=SILENT_SECONDS)
+        if message is not None:
+            return message
+        async with asyncio.timeout(START_SECONDS):
+            await pubsub.ping()
+    raise TimeoutError
 
 
 current: PerLoop[Replies] = PerLoop(Replies)

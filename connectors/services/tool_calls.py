@@ -16,6 +16,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from connectors import events, selectors
 from connectors.models import CallStatus, ToolCall
@@ -168,9 +169,9 @@ def _check_usable(connection: ConnectionView) -> None:
 
 
 async def _address(connection: ConnectionView) -> str:
-    """Return the worker to ring: the holder if it lives, else the least busy one."""
+    """Return the worker to ring: the holder if it takes calls, else the least busy one."""
     workers = await live_workers()
-    if any(load.worker == connection.held_by for load in workers):
+    if any(load.worker == connection.held_by and not load.is_draining for load in workers):
         return connection.held_by
     return choose_worker(workers).worker
 
@@ -270,7 +271,10 @@ async def _insert(call: NewCall) -> Submitted | None:
     """Commit a call; return the earlier one instead when its idempotency key is taken."""
     if await ledger.insert(call) is Inserted.NEW:
         return None
-    earlier = await _lookups().run(_earlier, call)
+    try:
+        earlier = await _lookups().run(_earlier, call)
+    except DatabaseError as exc:
+        raise UnavailableError("The database is away.", retry_after=1.0) from exc
     if earlier is None:  # the key was older than its lifetime and is free now
         if await ledger.insert(call) is Inserted.NEW:
             return None

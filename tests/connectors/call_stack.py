@@ -117,7 +117,7 @@ class Stack:
             self._reading.cancel()
             await asyncio.gather(self._reading, return_exceptions=True)
         await self._reader.aclose()
-        await self.executor.aclose()
+        await self.executor.drain(0)
         self.threads.close()
 
     async def _read(self) -> None:

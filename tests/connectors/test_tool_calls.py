@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import DatabaseError
 from redis import Redis
 
 from connectors.models import CallStatus, Connection, ToolCall
@@ -315,3 +317,64 @@ async def submit_when_possible(stack: Stack) -> Submitted:
 def test_the_view_of_a_connection_is_what_submit_needs(connection: Connection) -> None:
     view = view_of(connection)
     assert (view.id, view.slug, view.held_by) == (connection.pk, "linear", "w1")
+
+
+async def test_an_outcome_that_cannot_be_unsealed_spoils_no_other_and_says_so(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stack.start_worker()
+    broken, good = await stack.submit(), await stack.submit()
+    for each in (broken, good):
+        await tool_calls.wait(each.id, 5)
+    await stack.threads.run(
+        ToolCall.unscoped.filter(pk=broken.id).update, sealed_outcome=b"test:damaged"
+    )
+    found = await stack.threads.run(replies.read_ended, [broken.id, good.id])
+    codes = {outcome.id: outcome.problem_code for outcome in found}
+    assert codes == {broken.id: "credential_unreadable", good.id: ""}
+
+
+async def test_waiting_goes_on_while_the_database_is_away(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, failures = replies.read_ended, [DatabaseError("gone")]
+
+    def fail_once(ids: list[uuid.UUID]) -> list[CallOutcome]:
+        if failures:
+            raise failures.pop()
+        return read(ids)
+
+    monkeypatch.setattr(replies, "RECHECK_SECONDS", 0.05)
+    monkeypatch.setattr(replies, "publish_command", lambda *_: ("PING",))
+    monkeypatch.setattr(replies, "read_ended", fail_once)
+    await stack.start_worker()
+    submitted = await stack.submit()
+    assert await tool_calls.wait(submitted.id, 5) is not None
+    assert failures == []
+
+
+async def test_a_cancelled_queued_call_frees_every_place_it_took(
+    stack: Stack, redis: Redis
+) -> None:
+    await stack.register()
+    submitted = await stack.submit()
+    await stack.threads.run(tool_calls.cancel, stack.principal, submitted.id)
+    assert list(redis.scan_iter(match="*:calls:[tcw]*")) == []
+
+
+async def test_a_silent_server_that_answers_no_ping_ends_the_subscription(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Silent:
+        pings = 0
+
+        async def get_message(self, timeout: float) -> None:  # noqa: ASYNC109  (redis-py's)
+            return None
+
+        async def ping(self) -> None:
+            self.pings += 1
+
+    silent = Silent()
+    with pytest.raises(TimeoutError):
+        await replies._next_message(silent)
+    assert silent.pings == 2

@@ -22,7 +22,16 @@ from mcphub.core import broadcast
 from mcphub.core.broadcast import EventGroup
 from mcphub.core.types import JSONObject
 from tracing import store
-from tracing.rows import RowIds, TracedSession, TraceRecord, TraceRow, dropped_row, row_of, wire
+from tracing.rows import (
+    RowIds,
+    Stamp,
+    TracedSession,
+    TraceRecord,
+    TraceRow,
+    dropped_row,
+    row_of,
+    wire,
+)
 
 __all__ = ["TraceRecord", "TracedSession", "counts", "drain", "flush", "record"]
 
@@ -40,8 +49,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     record: TraceRecord
-    row_id: uuid.UUID
-    seq: int
+    stamp: Stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class _Ready:
     session: TracedSession
     row: TraceRow
     weight: int = 1
+    is_marker: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +91,11 @@ class Recorder:
     def put(self, record: TraceRecord) -> None:
         with self._wake:
             session = record.session
-            session.seq += 1
+            stamp = self._stamp(session)
             if record.is_unsolicited and not session.may_keep_unsolicited():
                 self._drop(session, record.call_id)
             else:
-                self._queue.append(_Waiting(record, self._ids.next(), session.seq))
+                self._queue.append(_Waiting(record, stamp))
                 self._bytes += record.size
                 while len(self._queue) > MAX_WAITING or self._bytes > MAX_WAITING_BYTES:
                     self._drop_oldest()
@@ -120,6 +129,10 @@ class Recorder:
     def counts(self) -> RecorderCounts:
         with self._wake:
             return RecorderCounts(stored=self._stored, dropped=self._dropped)
+
+    def _stamp(self, session: TracedSession) -> Stamp:
+        session.seq += 1
+        return Stamp(row_id=self._ids.next(), seq=session.seq, secrets=session.secrets)
 
     def _is_drained(self) -> bool:
         return not self._queue and not self._lossy and not self._is_busy
@@ -179,7 +192,7 @@ class Recorder:
         for item in waiting:
             session = item.record.session
             try:
-                ready.append(_Ready(session, row_of(item.record, row_id=item.row_id, seq=item.seq)))
+                ready.append(_Ready(session, row_of(item.record, item.stamp)))
             except Exception:
                 logger.exception("message not recorded connection=%s", session.connection_id)
                 self._lose(session, 1)
@@ -187,10 +200,9 @@ class Recorder:
 
     def _marker(self, session: TracedSession) -> _Ready:
         del self._lossy[session]
-        session.seq += 1
         count, session.dropped = session.dropped, 0
-        row = dropped_row(session, row_id=self._ids.next(), seq=session.seq, count=count)
-        return _Ready(session, row, weight=count)
+        row = dropped_row(session, self._stamp(session), count=count)
+        return _Ready(session, row, weight=count, is_marker=True)
 
     def _write(self, ready: Sequence[_Ready]) -> None:
         """Store and announce; waits while the database is away, sorts out what it refuses."""
@@ -206,6 +218,8 @@ class Recorder:
             except DatabaseError as exc:
                 if len(ready) == 1:
                     logger.warning("message not recorded: %s", type(exc).__name__)
+                    if ready[0].is_marker:
+                        return  # its tenant is gone: nobody will ask what is missing
                     break
                 half = len(ready) // 2
                 self._write(ready[:half])

@@ -191,20 +191,29 @@ class RowIds:
         )
 
 
-def row_of(record: TraceRecord, *, row_id: uuid.UUID, seq: int) -> TraceRow:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """What is settled when a record comes in; its redaction happens later, on another thread."""
+
+    row_id: uuid.UUID
+    seq: int
+    secrets: KnownSecrets
+
+
+def row_of(record: TraceRecord, stamp: Stamp) -> TraceRow:
     """Redact and bound one record."""
     session, message = record.session, record.message or {}
-    kept = _content(record)
+    kept = _content(record, stamp.secrets)
     kind = record.type
     is_error, error_code = _error(message, kind)
     method = message.get("method")
     return TraceRow(
-        id=row_id,
+        id=stamp.row_id,
         tenant_id=session.tenant_id,
         member_id=session.member_id,
         connection_id=session.connection_id,
         server=session.server,
-        seq=seq,
+        seq=stamp.seq,
         at=record.at,
         call_id=record.call_id,
         attempt=record.attempt,
@@ -223,7 +232,7 @@ def row_of(record: TraceRecord, *, row_id: uuid.UUID, seq: int) -> TraceRow:
     )
 
 
-def dropped_row(session: TracedSession, *, row_id: uuid.UUID, seq: int, count: int) -> TraceRow:
+def dropped_row(session: TracedSession, stamp: Stamp, *, count: int) -> TraceRow:
     """Return the row that says how many messages of a session are not in the record."""
     record = TraceRecord(
         session=session,
@@ -234,7 +243,7 @@ def dropped_row(session: TracedSession, *, row_id: uuid.UUID, seq: int, count: i
         call_id=session.dropped_call,
         synthetic=True,
     )
-    return row_of(record, row_id=row_id, seq=seq)
+    return row_of(record, stamp)
 
 
 def wire(row: Row, *, largest: int | None = None) -> JSONObject:
@@ -273,9 +282,9 @@ def content_of(row: Row) -> JSONValue:
     return content
 
 
-def _content(record: TraceRecord) -> Redacted:
+def _content(record: TraceRecord, secrets: KnownSecrets) -> Redacted:
     rules = Rules(
-        secrets=record.session.secrets,
+        secrets=secrets,
         names=record.secret_names,
         limit=settings.TRACE_MAX_BYTES,
     )

@@ -115,8 +115,9 @@ class TokenField(serializers.CharField):
 class MillisecondsField(serializers.IntegerField):
     """A duration on the wire, seconds inside."""
 
-    def to_internal_value(self, data: Any) -> float:  # type: ignore[override]  # seconds
-        return super().to_internal_value(data) / 1000
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        value = super().run_validation(data)
+        return value / 1000 if isinstance(value, int) else value
 
 
 class AuthInput(Input):

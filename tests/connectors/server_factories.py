@@ -17,6 +17,7 @@ from connectors.models import (
     ToolCall,
 )
 from connectors.models.sealed import seal_json
+from connectors.services import catalog
 from connectors.states import State
 from mcphub.core.clock import now
 from mcphub.core.ids import new_uuid
@@ -123,7 +124,7 @@ def make_catalog(row: Connection, tools: Sequence[JSONObject]) -> None:
             connection=row,
             name=str(tool["name"]),
             public_name=f"{row.slug}__{tool['name']}",
-            digest="d" * 64,
+            digest=catalog.digest_of(tool),
         )
     row.catalog_version += 1
     row.save(update_fields=["catalog_version"])

@@ -164,6 +164,7 @@ REST_FRAMEWORK = {
     "EXCEPTION_HANDLER": "mcphub.api.errors.problem_handler",
     "DEFAULT_SCHEMA_CLASS": "mcphub.api.schema.AutoSchema",
     "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "mcphub",

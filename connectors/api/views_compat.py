@@ -71,7 +71,7 @@ class AuthStorageView(StorageView):
         responses={200: STATE},
     )
     def put(self, request: Request, server_id: str) -> Response:
-        """Create (`If-Match: "absent"`) or replace; members that the hub does not know stay."""
+        """Create (`If-None-Match: *`) or replace (`If-Match`); unknown members stay."""
         if not isinstance(request.data, dict):
             raise _wrong("", "This has to be an object.")
         return _saved(request, _key(server_id))
@@ -89,9 +89,10 @@ def _key(server_id: str) -> str:
 
 
 def _saved(request: Request, key: str) -> Response:
-    kept = browser_storage.save(
-        principal_in(request), key, request.data, if_match=request.headers.get("If-Match")
-    )
+    if_match = request.headers.get("If-Match")
+    if if_match is None and request.headers.get("If-None-Match") == "*":
+        if_match = ABSENT
+    kept = browser_storage.save(principal_in(request), key, request.data, if_match=if_match)
     return _response(kept)
 
 

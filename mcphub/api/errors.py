@@ -17,7 +17,6 @@ from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooB
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
-from rest_framework.views import set_rollback
 
 from mcphub.api.problems import PROBLEMS, TYPE_PREFIX
 from mcphub.core.errors import (
@@ -93,7 +92,6 @@ def problem_handler(exc: Exception, context: dict[str, Any]) -> Response:
     """Answer for any exception that a DRF view raised (REST_FRAMEWORK["EXCEPTION_HANDLER"])."""
     request: HttpRequest = context["request"]
     error = as_hub_error(exc, request)
-    set_rollback()
     response = Response(document_of(error, request), status=error.status, headers=headers_of(error))
     response.content_type = MEDIA_TYPE
     if isinstance(exc, drf.MethodNotAllowed):

@@ -75,7 +75,7 @@ def test_other_lists_keep_every_field_and_say_where_items_are_from(
 
     filled = client.get(f"{SERVERS}/mine/{path}", headers=world.alice.headers).json()
 
-    rest = {"problems": [], "error": None}
+    rest: dict[str, Any] = {"problems": [], "error": None}
     source = {"serverId": "mine", "name": "a"}
     assert empty == {key: [], "isComplete": False, "ttlMs": None, "fetchedAt": None, **rest}
     assert filled == {

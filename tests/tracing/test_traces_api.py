@@ -35,7 +35,7 @@ def status_of(headers: Any, path: str = "", **query: Any) -> tuple[int, str]:
 
 def exported(person: Person, **query: Any) -> str:
     async def read() -> str:
-        response = await AsyncClient().get(
+        response: Any = await AsyncClient().get(
             "/api/v1/traces/export", query, headers=dict(person.headers)
         )
         assert response.status_code == 200

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from asgiref.sync import SyncToAsync
+from django.db import connections
 from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.exceptions import RedisError
@@ -71,6 +73,13 @@ def wait_for_redis(seconds: float = 10.0) -> None:
     )
     client.ping()
     client.close()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """Let go of the connection of the thread that async code shares, or no database is dropped."""
+    yield
+    SyncToAsync.single_thread_executor.submit(connections.close_all).result(timeout=5)
 
 
 @pytest.fixture(scope="session")

@@ -11,18 +11,28 @@ import contextlib
 import logging
 import time
 import uuid
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Protocol
 
 from django.conf import settings
+from django.db import DatabaseError
 
 from connectors import events
-from connectors.models import CallStatus, ToolCall
+from connectors.models import CallStatus
 from connectors.queue import EntryKind, LaneEntry, TickPipeline, lane_writer, tick_pipeline
-from connectors.services import endings, ledger, outcomes, progress, quotas, replies
+from connectors.services import (
+    claimed_calls,
+    endings,
+    ledger,
+    outcomes,
+    progress,
+    quotas,
+    replies,
+)
 from connectors.services.endings import Again, Ending
-from connectors.services.ledger import Claim, Claimed, Finish, Progress
+from connectors.services.ledger import Claim, Claimed
 from connectors.services.outcomes import CallOutcome
 from connectors.services.places import Places
 from connectors.upstream.contract import UpstreamRequest
@@ -34,10 +44,9 @@ from mcphub.core.types import JSONObject
 GUARD_SECONDS = 2.0
 """By which the session's own deadline goes first."""
 NOTE_SECONDS = 1.0
-FINISH_SECONDS = 60.0
+CLAIM_PAUSE = 0.5
+STORE_SECONDS = 60.0
 STOP_SECONDS = 3.0
-LARGE_BYTES = 256 << 10
-PICK_UP = 1000
 
 logger = logging.getLogger(__name__)
 
@@ -119,7 +128,7 @@ class Executor:
         """Execute what is queued for a connection that has just been opened here."""
         if self._is_draining:
             return 0
-        queued = await self._threads.run(_queued_of, connection_id)
+        queued = await self._threads.run(claimed_calls.queued_of, connection_id)
         for call_id in queued:
             self._start(LaneEntry(kind=EntryKind.CALL, id=call_id, connection_id=connection_id))
         return len(queued)
@@ -180,18 +189,30 @@ class Executor:
         """Claim the call and bring it to an end; True: it was given back and waits for another."""
         is_open = self._sessions.is_open(connection_id)
         wish = Claim(id=run.entry.id, worker=self._sessions.worker, is_open=is_open)
-        call = await ledger.claim(wish)
+        call = await self._claim(wish)
         if call is None:
             self.counts.duplicates += 1
             return False
         self.counts.claimed += 1
         if call.attempt == 1:
-            events.announce_call_started(_notice(call))
+            events.announce_call_started(claimed_calls.notice(call))
         verdict = await self._executed(run, call)
         if isinstance(verdict, Ending):
             await self._finish(run, call, verdict)
             return False
         return await self._give_back(call, verdict)
+
+    async def _claim(self, wish: Claim) -> Claimed | None:
+        """Claim; after a fault of the database first give back what may have been claimed."""
+        try:
+            return await ledger.claim(wish)
+        except UnavailableError:
+            await asyncio.sleep(CLAIM_PAUSE)
+        try:
+            await self._threads.run(claimed_calls.disown, wish.id, wish.worker)
+        except DatabaseError as exc:
+            raise UnavailableError from exc
+        return await ledger.claim(wish)
 
     async def _executed(self, run: _Run, call: Claimed) -> Ending | Again:
         run.has_begun = False
@@ -200,7 +221,7 @@ class Executor:
         if call.deadline_at <= now():
             return endings.expired()
         run.exchange = asyncio.get_running_loop().create_task(self._exchange(run, call))
-        await asyncio.wait({run.exchange}, timeout=_absolute(call) + GUARD_SECONDS)
+        await asyncio.wait({run.exchange}, timeout=claimed_calls.longest_left(call) + GUARD_SECONDS)
         if not run.exchange.done():
             run.exchange.cancel()
             await asyncio.wait({run.exchange}, timeout=GUARD_SECONDS)
@@ -222,7 +243,7 @@ class Executor:
             UpstreamRequest(
                 method=call.method,
                 params=params,
-                deadline=Deadline.after(_absolute(call)),
+                deadline=Deadline.after(claimed_calls.longest_left(call)),
                 idle_timeout=max(0.0, min(left, call.timeout_ms / 1000)),
                 call_id=call.id,
                 attempt=call.attempt,
@@ -238,7 +259,7 @@ class Executor:
             raise UpstreamTimeoutError(was_sent=False) from exc
 
     async def _give_back(self, call: Claimed, again: Again) -> bool:
-        if not await ledger.release(call.fence):
+        if not await self._stored(partial(ledger.release, call.fence)):
             self.counts.outrun += 1
             return False
         if again.holder:
@@ -251,7 +272,8 @@ class Executor:
     # --- the end of a call ----------------------------------------------------------------------
 
     async def _finish(self, run: _Run, call: Claimed, ending: Ending) -> None:
-        if not await self._store(await _finish_of(run, call, ending)):
+        end = await claimed_calls.finish_of(call, ending, run.progress)
+        if not await self._stored(partial(ledger.finish, end)):
             self.counts.outrun += 1
             logger.warning("end refused call=%s attempt=%d", call.id, call.attempt)
             return
@@ -266,16 +288,16 @@ class Executor:
                 problem_detail=ending.problem_detail,
             )
             self._pipeline.send(*replies.publish_command(call.reply_to, outcome))
-        quotas.give_back(_place(call), self._pipeline)
-        events.announce_call_finished(_notice(call, ending))
+        quotas.give_back(claimed_calls.place(call), self._pipeline)
+        events.announce_call_finished(claimed_calls.notice(call, ending))
 
-    async def _store(self, end: Finish) -> bool:
-        """Write an end; while the database is away try again, for the answer exists only here."""
-        deadline = Deadline.after(FINISH_SECONDS)
+    async def _stored(self, write: Callable[[], Awaitable[bool]]) -> bool:
+        """Write; while the database is away try again, for what is to be stored exists only here."""
+        deadline = Deadline.after(STORE_SECONDS)
         pause = 0.1
         while True:
             try:
-                return await ledger.finish(end)
+                return await write()
             except UnavailableError:
                 if deadline.is_over:
                     raise
@@ -290,7 +312,7 @@ class Executor:
 
     def _on_progress(self, run: _Run, call: Claimed, seen: JSONObject) -> None:
         """Announce it (the publisher coalesces) and keep it: once a second, the last at the end."""
-        events.announce_call_progress(_notice(call), seen)
+        events.announce_call_progress(claimed_calls.notice(call), seen)
         run.progress = progress.kept(seen)
         if time.monotonic() - run.noted_at < NOTE_SECONDS:
             return
@@ -300,12 +322,8 @@ class Executor:
         task.add_done_callback(self._notes.discard)
 
     async def _note(self, call: Claimed, kept: JSONObject) -> None:
-        latest = call.created_at + timedelta(seconds=settings.CALL_TIMEOUT_MAX)
-        deadline = min(latest, now() + timedelta(milliseconds=call.timeout_ms))
         with contextlib.suppress(UnavailableError):
-            await ledger.note_progress(
-                Progress(fence=call.fence, progress=kept, deadline_at=deadline)
-            )
+            await ledger.note_progress(claimed_calls.progress_of(call, kept))
 
 
 def _verdict(run: _Run, call: Claimed) -> Ending | Again:
@@ -341,58 +359,3 @@ def _failed(run: _Run, call: Claimed, error: BaseException) -> Ending | Again:
     if run.has_begun:
         return endings.unknown("internal_error")
     return endings.of_problem(CallStatus.FAILED, HubError(), was_sent=False)
-
-
-def _absolute(call: Claimed) -> float:
-    """Seconds until the call is over whatever progress it makes."""
-    latest = call.created_at + timedelta(seconds=settings.CALL_TIMEOUT_MAX)
-    return max(0.0, (max(latest, call.deadline_at) - now()).total_seconds())
-
-
-async def _finish_of(run: _Run, call: Claimed, ending: Ending) -> Finish:
-    sealed = None
-    if ending.outcome_json is not None:
-        if len(ending.outcome_json) < LARGE_BYTES:
-            sealed = outcomes.seal_outcome(call.id, ending.outcome_json)
-        else:
-            sealed = await asyncio.to_thread(outcomes.seal_outcome, call.id, ending.outcome_json)
-    return Finish(
-        fence=call.fence,
-        status=ending.status,
-        sealed_outcome=sealed,
-        is_tool_error=ending.is_tool_error,
-        problem_code=ending.problem_code,
-        problem_detail=ending.problem_detail,
-        was_sent=ending.was_sent,
-        progress=run.progress,
-    )
-
-
-def _notice(call: Claimed, ending: Ending | None = None) -> events.CallNotice:
-    return events.CallNotice(
-        id=call.id,
-        tenant_id=call.tenant_id,
-        member_id=call.member_id,
-        server=call.server,
-        method=call.method,
-        target=call.target,
-        attempt=call.attempt,
-        status=ending.status if ending else CallStatus.SENT,
-        is_tool_error=ending.is_tool_error if ending else False,
-        problem_code=ending.problem_code if ending else "",
-        problem_detail=ending.problem_detail if ending else "",
-    )
-
-
-def _place(call: Claimed) -> quotas.Place:
-    return quotas.Place(
-        call_id=call.id,
-        tenant_id=call.tenant_id,
-        connection_id=call.connection_id,
-        worker=call.worker,
-    )
-
-
-def _queued_of(connection_id: uuid.UUID) -> list[uuid.UUID]:
-    rows = ToolCall.unscoped.filter(connection_id=connection_id, status=CallStatus.QUEUED)
-    return list(rows.order_by("id").values_list("pk", flat=True)[:PICK_UP])

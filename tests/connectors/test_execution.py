@@ -11,7 +11,7 @@ from django.db import DatabaseError
 
 from connectors.models import CallStatus, ToolCall
 from connectors.queue import EntryKind, LaneEntry
-from connectors.services import ledger, tool_calls
+from connectors.services import execution, ledger, tool_calls
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.outcomes import REPLY_BYTES, CallOutcome, outcome_of
 from connectors.services.tool_calls import Submitted
@@ -288,3 +288,24 @@ async def stack_submit_without_worker(stack: Stack) -> Submitted:
     """Submit to a worker that is registered and does not read its lane."""
     await stack.register()
     return await stack.submit()
+
+
+async def test_a_claim_whose_commit_was_not_heard_of_is_taken_back_and_made_again(
+    stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claimed = ledger.claim_now
+    failures = [DatabaseError("gone after the commit")]
+
+    def fail_after_commit(wishes: list[ledger.Claim]) -> list[ledger.Claimed | None]:
+        answers = claimed(wishes)
+        if failures:
+            raise failures.pop()
+        return answers
+
+    monkeypatch.setattr(execution, "CLAIM_PAUSE", 0.0)
+    monkeypatch.setitem(ledger._WRITES, ledger.Claim, fail_after_commit)
+    await stack.start_worker()
+    submitted = await stack.submit()
+    assert (await ended(submitted)).status is CallStatus.SUCCEEDED
+    assert stack.sessions.executions == {submitted.id: 1}
+    assert (await stack.row(submitted.id)).attempt == 2

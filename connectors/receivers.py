@@ -1,0 +1,40 @@
+"""What packages below ask of this one: whether a server or a call is the principal's."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from asgiref.sync import sync_to_async
+
+from connectors import selectors
+from mcphub.core.errors import NotFoundError
+from tenants.principal import Principal
+from tracing import topics
+
+
+def connect() -> None:
+    """Answer for the topics of event subscriptions; called once, when the apps are ready."""
+    topics.register_topic("server", has_server)
+    topics.register_topic("call", has_call)
+    topics.register_visible_servers(visible_servers)
+
+
+async def has_server(principal: Principal, slug: str) -> bool:
+    try:
+        await sync_to_async(selectors.connection_for)(principal, slug)
+    except NotFoundError:
+        return False
+    return True
+
+
+async def has_call(principal: Principal, call_id: str) -> bool:
+    try:
+        await sync_to_async(selectors.call_for)(principal, uuid.UUID(call_id))
+    except (NotFoundError, ValueError):
+        return False
+    return True
+
+
+def visible_servers(principal: Principal) -> Collection[str]:
+    return list(selectors.rows_for(principal).values_list("slug", flat=True))

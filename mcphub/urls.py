@@ -30,6 +30,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/once/<str:token>", login_once, name="login-once"),
     path("livez", health.livez),
     path("readyz", health.readyz),
+    path("oauth/", include("oauth.urls")),
     path("", include("console.urls")),
 ]
 

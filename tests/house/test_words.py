@@ -25,6 +25,7 @@ UNSCOPED_ALLOWED = re.compile(
     r"^(tenants/(scoping|services|admin|management/|credentials|api_keys|connect_sessions|cors)"
     r"|connectors/(models/|services/|admin|worker|tasks|selectors)"
     r"|tracing/(recorder|retention|admin|tasks)"
+    r"|oauth/(records/|admin)"
     r"|mcphub/(up/|cli|health|resealing))"
 )
 

@@ -1,0 +1,1 @@
+"""The package's database work: small, synchronous, one transaction per function."""

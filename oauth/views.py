@@ -1,0 +1,117 @@
+"""The callback of authorization servers, and the hub's Client ID Metadata Document.
+
+The page that a person sees repeats nothing of what the other side sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from uuid import UUID
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_safe
+
+from mcphub.core.errors import HubError
+from oauth import browsers, flows, registration, return_urls
+from oauth.errors import AuthorizationRefusedError
+from oauth.flows import Callback, Completed
+from oauth.means import open_means
+from oauth.records.requests import Visitor
+
+logger = logging.getLogger(__name__)
+
+LONGEST = 4096
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the page says."""
+
+    title: str
+    text: str
+    status: int = 200
+
+
+CONNECTED = Result(
+    title="You are signed in",
+    text="The server can be used now. You can close this window.",
+)
+REFUSED = Result(
+    title="Access was not given",
+    text="Nothing has changed. Close this window and start again if you want to.",
+    status=400,
+)
+FAILED = Result(
+    title="Signing in did not work",
+    text="Close this window and start again from where you came.",
+    status=400,
+)
+
+
+@never_cache
+@require_GET
+async def callback(request: HttpRequest, subject_key: UUID | None = None) -> HttpResponse:
+    read = _read(request, subject_key)
+    if read is None:
+        return _page(request, FAILED)
+    user = await request.auser()
+    visitor = browsers.visitor(request, user.pk if user.is_authenticated else None)
+    try:
+        completed = await _complete(read, visitor)
+    except AuthorizationRefusedError as exc:
+        logger.info("sign-in refused reason=%s", exc.reason)
+        return _back(exc.return_url, "refused") or _page(request, REFUSED)
+    except HubError as exc:
+        logger.info("sign-in failed code=%s", exc.problem_code)
+        return _page(request, FAILED)
+    return _back(completed.return_url, "connected") or _page(request, CONNECTED)
+
+
+@require_safe
+def client_document(request: HttpRequest) -> JsonResponse:
+    """Answer who the hub is; public, and the same for everybody."""
+    response = JsonResponse(registration.document())
+    response.headers["Cache-Control"] = "public, max-age=3600"
+    return response
+
+
+async def _complete(read: Callback, visitor: Visitor) -> Completed:
+    async with open_means() as means:
+        return await flows.complete(means, read, visitor)
+
+
+def _read(request: HttpRequest, subject_key: UUID | None) -> Callback | None:
+    """Return the parameters; None when one is doubled, too long, or the state is missing."""
+    found = {name: request.GET.getlist(name) for name in ("state", "code", "iss", "error")}
+    if any(len(v) > 1 or any(len(text) > LONGEST for text in v) for v in found.values()):
+        return None
+    one = {name: values[0] for name, values in found.items() if values}
+    if not one.get("state"):
+        return None
+    return Callback(
+        state=one["state"],
+        code=one.get("code", ""),
+        iss=one.get("iss"),
+        error=one.get("error", ""),
+        subject_key=subject_key,
+    )
+
+
+def _back(url: str, status: str) -> HttpResponse | None:
+    if not url:
+        return None
+    return _private(HttpResponseRedirect(return_urls.with_status(url, status)))
+
+
+def _page(request: HttpRequest, result: Result) -> HttpResponse:
+    return _private(render(request, "oauth/result.html", {"result": result}, status=result.status))
+
+
+def _private(response: HttpResponse) -> HttpResponse:
+    """Keep the address, which holds the code, out of what the next page is told."""
+    response.headers["Referrer-Policy"] = "no-referrer"
+    response.headers["Cache-Control"] = "no-store"
+    return response

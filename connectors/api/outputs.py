@@ -80,8 +80,8 @@ class ServerOutput(Output):
     auth = ServerAuthOutput()
     transport = TEXT()
     protocol_version = TEXT(allow_null=True)
-    server_info = JSON()
-    capabilities = JSON()
+    server_info = serializers.DictField()
+    capabilities = serializers.DictField()
     instructions = TEXT(allow_null=True)
     connection_timeout = serializers.IntegerField(help_text="Milliseconds.")
     elicitation = serializers.BooleanField()
@@ -97,7 +97,7 @@ class TimelineOutput(Output):
     id = TEXT()
     at = serializers.DateTimeField()
     kind = TEXT()
-    detail = JSON()
+    detail = serializers.DictField()
 
 
 class CallProblemOutput(Output):
@@ -117,7 +117,7 @@ class CallOutput(Output):
     delivery = serializers.ChoiceField(
         choices=["not_sent", "answered", "outcome_unknown"], allow_null=True
     )
-    progress = JSON(allow_null=True)
+    progress = serializers.DictField(allow_null=True)
     timeout_ms = serializers.IntegerField()
     is_cancel_requested = serializers.BooleanField()
     created_at = serializers.DateTimeField()
@@ -131,7 +131,7 @@ class SourceOutput(Output):
     server_id = TEXT()
     connection_state = TEXT()
     tool_count = serializers.IntegerField()
-    error = JSON(allow_null=True)
+    error = serializers.DictField(allow_null=True)
     problems = serializers.ListField(child=JSON())
     fetched_at = serializers.DateTimeField(allow_null=True)
 
@@ -178,7 +178,7 @@ class ConnectorOutput(Output):
     url = TEXT()
     description = TEXT()
     icon = TEXT()
-    auth = JSON()
+    auth = serializers.DictField()
     transport = TEXT()
     scope = serializers.ChoiceField(choices=["global", "tenant"])
     has_secrets = serializers.BooleanField()

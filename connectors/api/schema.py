@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from rest_framework import serializers
 
@@ -52,6 +52,64 @@ CALL = {
             },
         },
     ]
+}
+BATCH_ITEM = {
+    "type": "object",
+    "required": ["server", "tool"],
+    "properties": {
+        "server": TEXT,
+        "tool": TEXT,
+        "idempotencyKey": TEXT,
+        **cast("dict[str, Any]", TOOL_CALL["properties"]),
+    },
+    "additionalProperties": False,
+}
+BATCH = {
+    "type": "object",
+    "required": ["calls"],
+    "properties": {
+        "calls": {"type": "array", "minItems": 1, "maxItems": 100, "items": BATCH_ITEM},
+        "parallel": {"type": "integer", "minimum": 1, "default": 10},
+    },
+    "additionalProperties": False,
+}
+OUTCOME = {
+    "type": "object",
+    "required": ["server", "tool", "id", "status"],
+    "properties": {
+        "server": TEXT,
+        "tool": TEXT,
+        "id": {"type": ["string", "null"]},
+        "status": {"type": "string", "description": "Of the ledger, or `refused`."},
+        "result": OBJECT,
+        "problem": {"$ref": "#/components/schemas/Problem"},
+    },
+}
+OUTCOMES = {
+    "type": "object",
+    "required": ["results"],
+    "properties": {"results": {"type": "array", "items": OUTCOME}},
+}
+STEP = {
+    "type": "object",
+    "required": ["name", "outcome", "code", "hint", "durationMs", "detail"],
+    "properties": {
+        "name": TEXT,
+        "outcome": {"type": "string", "enum": ["ok", "failed", "skipped"]},
+        "code": {"type": ["string", "null"]},
+        "hint": {"type": ["string", "null"]},
+        "durationMs": {"type": ["number", "null"]},
+        "detail": OBJECT,
+    },
+}
+CHECKLIST = {
+    "type": "object",
+    "required": ["server", "ok", "steps"],
+    "properties": {
+        "server": TEXT,
+        "ok": {"type": "boolean"},
+        "steps": {"type": "array", "items": STEP},
+    },
 }
 PREFER = {
     "name": "Prefer",
@@ -103,6 +161,31 @@ def call_answers(result: dict[str, Any], text: str) -> dict[str, Any]:
     }
 
 
+RELAYED: tuple[tuple[str, str, str, dict[str, Any], list[str]], ...] = (
+    ("resources/read", "readResource", "Read a resource.", {"uri": TEXT}, ["uri"]),
+    (
+        "prompts/get",
+        "getPrompt",
+        "Get a prompt.",
+        {"name": TEXT, "arguments": {"type": "object", "additionalProperties": TEXT}},
+        ["name"],
+    ),
+    (
+        "complete",
+        "complete",
+        "Complete an argument of a prompt or a resource template.",
+        {"ref": OBJECT, "argument": OBJECT, "context": OBJECT},
+        ["ref", "argument"],
+    ),
+)
+LISTINGS = (
+    ("tools", "tools", "listTools"),
+    ("resources", "resources", "listResources"),
+    ("resource-templates", "resourceTemplates", "listResourceTemplates"),
+    ("prompts", "prompts", "listPrompts"),
+)
+
+
 def describe_calls() -> None:
     """Describe what makes calls, and one call."""
     headers = [IDEMPOTENCY_KEY, PREFER]
@@ -118,23 +201,7 @@ def describe_calls() -> None:
             "responses": call_answers(OBJECT, "The server's CallToolResult, `isError` included."),
         },
     )
-    for path, name, summary, members, needed in (
-        ("resources/read", "readResource", "Read a resource.", {"uri": TEXT}, ["uri"]),
-        (
-            "prompts/get",
-            "getPrompt",
-            "Get a prompt.",
-            {"name": TEXT, "arguments": {"type": "object", "additionalProperties": TEXT}},
-            ["name"],
-        ),
-        (
-            "complete",
-            "complete",
-            "Complete an argument of a prompt or a resource template.",
-            {"ref": OBJECT, "argument": OBJECT, "context": OBJECT},
-            ["ref", "argument"],
-        ),
-    ):
+    for path, name, summary, members, needed in RELAYED:
         asked = {
             "type": "object",
             "required": needed,
@@ -153,57 +220,17 @@ def describe_calls() -> None:
             },
         )
     wait = in_query("wait", {"type": "number", "minimum": 0}, "Seconds to wait for the end.")
-    describe(
-        "/api/v1/calls/{call_id}",
-        "get",
-        {
-            "operationId": "getCall",
-            "summary": "One call with its outcome.",
-            "parameters": [in_path("call_id"), wait],
-            "responses": {"200": answer(CALL, "The call.")},
-        },
-    )
+    one = {
+        "operationId": "getCall",
+        "summary": "One call with its outcome.",
+        "parameters": [in_path("call_id"), wait],
+        "responses": {"200": answer(CALL, "The call.")},
+    }
+    describe("/api/v1/calls/{call_id}", "get", one)
 
 
 def describe_model_calls() -> None:
     """Describe batches and calls in a model's own form."""
-    item = {
-        "type": "object",
-        "required": ["server", "tool"],
-        "properties": {
-            "server": TEXT,
-            "tool": TEXT,
-            "idempotencyKey": TEXT,
-            **TOOL_CALL["properties"],  # type: ignore[dict-item]  # a mapping
-        },
-        "additionalProperties": False,
-    }
-    asked = {
-        "type": "object",
-        "required": ["calls"],
-        "properties": {
-            "calls": {"type": "array", "minItems": 1, "maxItems": 100, "items": item},
-            "parallel": {"type": "integer", "minimum": 1, "default": 10},
-        },
-        "additionalProperties": False,
-    }
-    outcome = {
-        "type": "object",
-        "required": ["server", "tool", "id", "status"],
-        "properties": {
-            "server": TEXT,
-            "tool": TEXT,
-            "id": {"type": ["string", "null"]},
-            "status": {"type": "string", "description": "Of the ledger, or `refused`."},
-            "result": OBJECT,
-            "problem": {"$ref": "#/components/schemas/Problem"},
-        },
-    }
-    outcomes = {
-        "type": "object",
-        "required": ["results"],
-        "properties": {"results": {"type": "array", "items": outcome}},
-    }
     describe(
         "/api/v1/tool-calls/batch",
         "post",
@@ -211,8 +238,8 @@ def describe_model_calls() -> None:
             "operationId": "callTools",
             "summary": "Call several tools; each has its own outcome, in order.",
             "parameters": [PREFER],
-            "requestBody": body(asked),
-            "responses": {"200": answer(outcomes, "One outcome each.")},
+            "requestBody": body(BATCH),
+            "responses": {"200": answer(OUTCOMES, "One outcome each.")},
         },
     )
     formats = {"type": "string", "enum": [each.value for each in Format], "default": "mcp"}
@@ -247,27 +274,6 @@ def describe_servers() -> None:
             },
         },
     )
-    step = {
-        "type": "object",
-        "required": ["name", "outcome", "code", "hint", "durationMs", "detail"],
-        "properties": {
-            "name": TEXT,
-            "outcome": {"type": "string", "enum": ["ok", "failed", "skipped"]},
-            "code": {"type": ["string", "null"]},
-            "hint": {"type": ["string", "null"]},
-            "durationMs": {"type": ["number", "null"]},
-            "detail": OBJECT,
-        },
-    }
-    checklist = {
-        "type": "object",
-        "required": ["server", "ok", "steps"],
-        "properties": {
-            "server": TEXT,
-            "ok": {"type": "boolean"},
-            "steps": {"type": "array", "items": step},
-        },
-    }
     describe(
         "/api/v1/servers/{server}/diagnose",
         "post",
@@ -275,15 +281,10 @@ def describe_servers() -> None:
             "operationId": "diagnoseServer",
             "summary": "Check a server step by step: name, address, TCP, TLS, HTTP, era, auth.",
             "parameters": [server],
-            "responses": {"200": answer(checklist, "The checklist.")},
+            "responses": {"200": answer(CHECKLIST, "The checklist.")},
         },
     )
-    for path, key, name in (
-        ("tools", "tools", "listTools"),
-        ("resources", "resources", "listResources"),
-        ("resource-templates", "resourceTemplates", "listResourceTemplates"),
-        ("prompts", "prompts", "listPrompts"),
-    ):
+    for path, key, name in LISTINGS:
         describe(f"/api/v1/servers/{{server}}/{path}", "get", _listing(server, key, name))
 
 

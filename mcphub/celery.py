@@ -30,6 +30,5 @@ app.conf.beat_schedule = {
     "sweep calls": _every(queue.SWEEP_CALLS, SWEEP_SECONDS),
     "sweep leases": _every(queue.SWEEP_LEASES, SWEEP_SECONDS),
     "prune": _every(queue.PRUNE, PRUNE_SECONDS),
-    "prune traces": _every("tracing.prune", PRUNE_SECONDS),
     "prune traces": _every(TRACE_PRUNE, TRACE_PRUNE_SECONDS),
 }

@@ -13,46 +13,41 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from django.db import close_old_connections, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-CLOSE_SECONDS = 2.0
 
 
 class DatabaseThreads:
     """A small pool; each job starts and ends with Django's check for old connections."""
 
     def __init__(self, *, name: str, threads: int = 4) -> None:
-        self._size = threads
         self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix=name)
+        self._opened: set[BaseDatabaseWrapper] = set()
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work` in a thread and return its answer. A cancelled caller does not stop it."""
-        job = self._pool.submit(_guarded, partial(work, *args, **kwargs))
+        job = self._pool.submit(self._guarded, partial(work, *args, **kwargs))
         return await asyncio.shield(asyncio.wrap_future(job))
 
     def close(self) -> None:
-        """End the threads and the database connections they hold; waits for running jobs."""
-        together = threading.Barrier(self._size)
-        for _ in range(self._size):
-            self._pool.submit(_leave, together)
+        """End the threads, then the database connections they held; waits for running jobs."""
         self._pool.shutdown(wait=True)
+        closing = threading.Thread(target=self._close_connections)  # Django refuses it on a loop
+        closing.start()
+        closing.join()
 
+    def _close_connections(self) -> None:
+        for connection in self._opened:
+            connection.inc_thread_sharing()  # its own thread has ended
+            connection.close()
+        self._opened.clear()
 
-def _guarded(work: Callable[[], T]) -> T:
-    close_old_connections()
-    try:
-        return work()
-    finally:
+    def _guarded(self, work: Callable[[], T]) -> T:
         close_old_connections()
-
-
-def _leave(together: threading.Barrier) -> None:
-    """Close this thread's connections; the barrier makes every thread take one such job."""
-    try:
-        together.wait(CLOSE_SECONDS)
-    except threading.BrokenBarrierError:
-        return
-    finally:
-        connections.close_all()
+        try:
+            return work()
+        finally:
+            self._opened.update(connections.all(initialized_only=True))
+            close_old_connections()

@@ -19,6 +19,7 @@ from mcphub.core.clock import Deadline
 from mcphub.core.errors import HubError
 from tenants.principal import Principal
 from tests import factories
+from tests.waiting import eventually
 
 SECONDS = 15.0
 
@@ -35,6 +36,10 @@ class HeldTimers:
         self._pending.append(call)
         loop = asyncio.get_running_loop()
         return loop.call_later(3600, lambda: None)
+
+    @property
+    def is_set(self) -> bool:
+        return bool(self._pending)
 
     def pop(self) -> Callable[[], None]:
         return self._pending.pop()
@@ -84,7 +89,8 @@ class Stack:
         self.worker.host.run(self.worker.keeper.close(connection.pk), SECONDS)
 
     def go_off(self) -> None:
-        """Let the last timer go off, and wait until the attempt that it starts is over."""
+        """Let the next timer go off, and wait until the attempt that it starts is over."""
+        eventually(lambda: self.timers.is_set, what="a timer is set")
 
         async def run() -> None:
             before = asyncio.all_tasks()

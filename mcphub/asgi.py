@@ -12,11 +12,15 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
 django = get_asgi_application()
 
-from django.urls import include, path  # noqa: E402  (models are ready only now)
+from django.core.signals import request_finished  # noqa: E402  (models are ready only now)
+from django.urls import include, path  # noqa: E402
 
 from connectors.api.urls import hot as hot_routes  # noqa: E402
 from mcphub import routing  # noqa: E402
+from mcphub.core.request_connections import let_go  # noqa: E402
 from mcphub.lean import LeanApplication  # noqa: E402
+
+request_finished.connect(let_go)
 
 
 async def lifespan(scope: Any, receive: Any, send: Any) -> None:

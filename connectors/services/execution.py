@@ -292,7 +292,7 @@ class Executor:
         events.announce_call_finished(claimed_calls.notice(call, ending))
 
     async def _stored(self, write: Callable[[], Awaitable[bool]]) -> bool:
-        """Write; while the database is away try again, for what is to be stored exists only here."""
+        """Write, again while the database is away: what is to be stored exists only here."""
         deadline = Deadline.after(STORE_SECONDS)
         pause = 0.1
         while True:

@@ -1,0 +1,1 @@
+"""Tests of signing in at upstream servers; names carry the ids of the reference tables."""

@@ -13,6 +13,7 @@ from connectors.services import tool_calls
 from mcphub.core.offload import DatabaseThreads
 from tests.connectors import server_factories
 from tests.connectors.call_stack import Stack, closing_loop_objects, view_of
+from tests.connectors.rest import rest  # noqa: F401  (a fixture)
 from tests.world import World
 
 

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from unittest.mock import ANY
 
+import pytest
 from django.test import Client
+from redis import Redis
 
+from connectors import selectors
+from connectors.api import threads
+from connectors.services import settling
 from tests.world import Person
 
 SERVERS = "/api/v1/servers"
+
+
+@pytest.fixture
+def rest(redis: Redis) -> Iterator[None]:
+    """An empty Redis and nothing remembered; the views' threads end with their connections."""
+    selectors.targets.clear()
+    yield
+    threads.close()
+    settling.close()
+    selectors.targets.close()
 
 
 def send(client: Client, method: str, path: str, person: Person, body: Any = None) -> Any:

@@ -8,7 +8,6 @@ from unittest.mock import ANY
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
-from redis import Redis
 
 from connectors import queue
 from connectors.models import CatalogListing, Connection, ListingKind
@@ -28,9 +27,7 @@ WIRE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _with_redis(redis: Redis) -> None:
-    """Start each test with an empty Redis."""
+pytestmark = pytest.mark.usefixtures("rest")
 
 
 @pytest.mark.django_db(transaction=True)

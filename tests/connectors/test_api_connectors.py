@@ -7,7 +7,6 @@ from unittest.mock import ANY
 
 import pytest
 from django.test import Client
-from redis import Redis
 
 from connectors import selectors
 from connectors.models import Connection, Connector
@@ -24,9 +23,7 @@ AUTH = "/api/v1/react-mcp/auth/linear"
 NEW = {"id": "linear", "name": "Linear", "url": "https://linear.example/mcp"}
 
 
-@pytest.fixture(autouse=True)
-def _with_redis(redis: Redis) -> None:
-    """Start each test with an empty Redis."""
+pytestmark = pytest.mark.usefixtures("rest")
 
 
 def connector_json(**more: Any) -> dict[str, Any]:

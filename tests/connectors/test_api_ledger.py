@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
-from redis import Redis
 
 from connectors.models import ToolCall
 from mcphub.core.clock import now
@@ -21,9 +20,7 @@ from tests.world import World
 CALLS = "/api/v1/calls"
 
 
-@pytest.fixture(autouse=True)
-def _with_redis(redis: Redis) -> None:
-    """Start each test with an empty Redis."""
+pytestmark = pytest.mark.usefixtures("rest")
 
 
 def test_calls_are_listed_newest_first_in_pages(

@@ -8,7 +8,6 @@ from unittest.mock import ANY
 
 import pytest
 from django.test import Client
-from redis import Redis
 
 from connectors.models import Connection
 from connectors.services import connections
@@ -19,10 +18,7 @@ from tests.connectors.server_factories import make_connected, make_connection, m
 from tests.problems import problem
 from tests.world import World
 
-
-@pytest.fixture(autouse=True)
-def _with_redis(redis: Redis) -> None:
-    """Start each test with an empty Redis."""
+pytestmark = pytest.mark.usefixtures("rest")
 
 
 @pytest.mark.parametrize(

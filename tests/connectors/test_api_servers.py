@@ -8,7 +8,6 @@ from unittest.mock import ANY
 import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
-from redis import Redis
 
 from connectors import selectors
 from connectors.models import CustomServer, TimelineEntry
@@ -26,9 +25,7 @@ from tests.world import World
 OWN = {"name": "My Tools", "url": "https://mine.example/mcp"}
 
 
-@pytest.fixture(autouse=True)
-def _with_redis(redis: Redis) -> None:
-    """Start each test with an empty Redis."""
+pytestmark = pytest.mark.usefixtures("rest")
 
 
 def test_every_server_is_listed_with_its_tools(client: Client, world: World) -> None:

@@ -12,7 +12,6 @@ import jsonschema
 import pytest
 import yaml
 from django.test import Client
-from redis import Redis
 
 from connectors.api.urls import urlpatterns
 from tests.connectors.rest import SERVERS, send
@@ -33,9 +32,7 @@ def routes() -> Iterator[str]:
         yield "/api/v1/" + re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", str(pattern.pattern))
 
 
-@pytest.fixture(autouse=True)
-def _with_redis(redis: Redis) -> None:
-    """Start each test with an empty Redis."""
+pytestmark = pytest.mark.usefixtures("rest")
 
 
 def test_every_route_is_documented() -> None:

@@ -1,8 +1,8 @@
 """Where a call goes, from memory: the tenant gate of the hot path, at most a second old.
 
-A connection's row is read at most once per second and process, its tools once per catalog version.
-Loads run on threads of their own; callers of one moment share one load. Unknown ids are not kept,
-so a server that was just added is found at once.
+A connected row is read at most once per second and process, its tools once per catalog version.
+Loads run on threads of their own; callers of one moment share one load. Other states and unknown
+ids are not kept, so a server that was just connected can be called at once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from django.db import close_old_connections, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from connectors.models import CatalogTool, Connection, Connector
 from connectors.selectors.connections import connection_for, is_virtual, server_of
@@ -70,7 +71,8 @@ class CallTargets:
         self._entries: OrderedDict[Key, Entry] = OrderedDict()
         self._last: OrderedDict[uuid.UUID, Found] = OrderedDict()
         self._servers: OrderedDict[tuple[uuid.UUID, uuid.UUID, str], str] = OrderedDict()
-        self._threads = _threads()
+        self._opened: set[BaseDatabaseWrapper] = set()
+        self._threads = self._new_threads()
 
     async def find(self, principal: Principal, slug: str) -> Found:
         """Return the connection and its tools. Raises NotFoundError, NotConnectedError."""
@@ -107,10 +109,19 @@ class CallTargets:
     def close(self) -> None:
         """End the threads with their database connections."""
         self.clear()
-        threads, self._threads = self._threads, _threads()
-        for _ in range(THREADS):
-            threads.submit(connections.close_all)
+        threads, self._threads = self._threads, self._new_threads()
         threads.shutdown(wait=True)
+        while self._opened:
+            connection = self._opened.pop()
+            connection.inc_thread_sharing()  # its own thread has ended
+            connection.close()
+
+    def _new_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(
+            max_workers=THREADS,
+            thread_name_prefix="call-targets",
+            initializer=lambda: self._opened.update(connections.all()),
+        )
 
     def forget(self, principal: Principal, slug: str) -> None:
         """Read this connection anew at the next call of this process."""
@@ -137,11 +148,12 @@ class CallTargets:
             self._entries.move_to_end(key)
             while len(self._entries) > LARGEST:
                 self._entries.popitem(last=False)
-        loading.add_done_callback(lambda future: self._drop_failure(key, future))
+        loading.add_done_callback(lambda future: self._drop_unsettled(key, future))
         return loading
 
-    def _drop_failure(self, key: Key, loading: Future[Found]) -> None:
-        if loading.exception() is None:
+    def _drop_unsettled(self, key: Key, loading: Future[Found]) -> None:
+        """Keep connected ones only: anything else may be connected a moment later."""
+        if loading.exception() is None and loading.result().connection.state is State.CONNECTED:
             return
         with self._lock:
             entry = self._entries.get(key)
@@ -170,10 +182,6 @@ class CallTargets:
             while len(self._last) > LARGEST:
                 self._last.popitem(last=False)
         return found
-
-
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="call-targets")
 
 
 def _read_server(principal: Principal, public_name: str) -> str:

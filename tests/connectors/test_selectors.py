@@ -28,7 +28,10 @@ from tests.world import World, world
 
 __all__ = ["world"]
 
+pytestmark = pytest.mark.usefixtures("rest")
+
 target_of = async_to_sync(selectors.connection_for_call)
+public_target_of = async_to_sync(selectors.public_tool_for_call)
 
 
 def test_presets_come_first_in_their_order_then_own_servers_by_age(world: World) -> None:
@@ -267,3 +270,33 @@ def test_the_hot_path_has_the_same_gate(world: World) -> None:
             target_of(principal, slug, "search")
     with pytest.raises(NotConnectedError):
         target_of(principal, "linear", "search")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_server_that_was_just_connected_can_be_called_at_once(world: World) -> None:
+    row = make_connected(world.alice, "mine", state="connecting")
+    principal = world.alice.principal
+
+    before = target_of(principal, "mine", "search")
+    Connection.unscoped.filter(pk=row.pk).update(state="connected", held_by="w1")
+    after = target_of(principal, "mine", "search")
+
+    assert (before.connection.state, before.connection.held_by) == (State.CONNECTING, "")
+    assert (after.connection.state, after.connection.held_by) == (State.CONNECTED, "w1")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_public_name_leads_to_its_server_and_a_bare_one_nowhere(world: World) -> None:
+    make_connected(world.alice, "mine")
+    make_connected(world.bob, "bobs")
+    principal = world.alice.principal
+    limited = replace(principal, allowed_connectors=frozenset({"linear"}), may_add_servers=False)
+
+    found = public_target_of(principal, "mine__search")
+
+    assert (found.connection.slug, found.tool and found.tool.name) == ("mine", "search")
+    for unknown in ("search", "bobs__search", "mine__nothing"):
+        with pytest.raises(UnknownToolError):
+            public_target_of(principal, unknown)
+    with pytest.raises(NotFoundError):
+        public_target_of(limited, "mine__search")

@@ -9,7 +9,7 @@ STAMP = $(VENV)/.installed
 PIP = $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 TEST_SETTINGS = DJANGO_SETTINGS_MODULE=tests.settings
 SCHEMA = docs/api/openapi.yaml
-CODE = mcphub tenants tracing oauth connectors gateway console tests manage.py
+CODE = mcphub tenants tracing oauth connectors gateway console tests bench examples manage.py
 
 .DEFAULT_GOAL := help
 .PHONY: help setup up test check bench fmt lock schema clean

@@ -31,12 +31,6 @@ REDIS_URL = env.url(
     "MCPHUB_REDIS_URL", "redis://127.0.0.1:6379/0", schemes=("redis", "rediss", "unix")
 )
 REDIS_PREFIX = env.text("MCPHUB_REDIS_PREFIX", "mcphub")
-CHANNEL_LAYERS = {
-    "default": {
-        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
-        "CONFIG": {"hosts": [REDIS_URL], "prefix": f"{REDIS_PREFIX}.asgi"},
-    }
-}
 
 # --- Celery: a doorbell for lifecycle work; the database is the truth
 CELERY_BROKER_URL = services_urls.celery_broker(REDIS_URL)

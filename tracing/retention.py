@@ -15,7 +15,7 @@ from mcphub.core import clock
 from tracing.models import TraceEvent
 
 ROW_BYTES = 400
-"""What a row takes beside its content, indexes included; measured on PostgreSQL and SQLite."""
+"""An estimate of what a row takes beside its content, indexes included."""
 FIRST_STEP = 500
 LARGEST_STEP = 5000
 STEP_SECONDS = 0.05

@@ -1,7 +1,7 @@
 """Writes rows of the trace in one statement and one short transaction.
 
 Not `bulk_create`: it compiles its statements while it holds the transaction, which on SQLite is
-the one write lock that the ledger also needs, and costs three times the CPU per row.
+the one write lock that the ledger also needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """publish(): the one door by which events reach a principal's stream; event_feed.py reads it.
 
-Channels' `group_send` is not used: it needs an event loop, and costs about ten times what the
-PUBLISH inside the appending script does (decision 0006); sockets themselves are Channels'.
+Channels' `group_send` is not used: it needs an event loop and a round trip of its own, where the
+appending script can PUBLISH at no extra one (decision 0005). The sockets themselves are Channels'.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 
 from connectors import events, queue, selectors
 from connectors.models import Connection
@@ -103,10 +103,14 @@ def connect(principal: Principal, connection: Connection) -> Connection:
 
 
 def reopen(row: Connection) -> None:
-    """Ask for a new session, whatever the state; inside a transaction."""
+    """Ask for a new session, whatever the state; inside a transaction.
+
+    The epoch moves on, so that an opening that is under way with older settings does not count.
+    """
     transition(
         row.pk,
         State.CONNECTING,
+        epoch=F("epoch") + 1,
         is_wanted=True,
         attempt=0,
         next_retry_at=None,

@@ -7,23 +7,25 @@ is rebuilt from the database by whoever takes over.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
-from connectors import events, queue
+from connectors import queue, selectors
 from connectors.models import ListingKind
-from connectors.services import catalog, faults, leases, listings, timeline
+from connectors.services import catalog, faults, leases, listings
 from connectors.services.catalog import FetchedList
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.leases import Claim, Lease, Outcome
 from connectors.services.refreshing import Refreshing
 from connectors.services.seen import Traces, tool_secrets
+from connectors.services.server_logs import ServerLogs
+from connectors.services.step_book import StepBook
 from connectors.services.timeline import Step
 from connectors.states import State, backoff
 from connectors.upstream.errors import session_closed
@@ -37,9 +39,7 @@ from mcphub.core.types import JSONObject
 logger = logging.getLogger(__name__)
 
 METHOD_NOT_FOUND = -32601
-STEPS_SECONDS = 0.3
 LONGEST_RETRY_AFTER = 300.0
-LOGS_PER_SECOND = 50
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
 
@@ -65,10 +65,8 @@ class Kept:
     loss: HubError | None = None
     opened_at: float = float("-inf")
     attempt: int = 0
-    steps: deque[Step] = field(default_factory=lambda: deque(maxlen=timeline.LONGEST))
-    is_writing_steps: bool = False
-    logs_at: int = 0
-    logs: int = 0
+    next_opening: asyncio.Future[None] | None = None
+    """Done when the timer has gone off."""
 
 
 class Keeper:
@@ -90,6 +88,8 @@ class Keeper:
         """Called when a connection has just been opened here."""
         self._pace = pace or Pace()
         self._refreshing = Refreshing(host, self.refresh, period=self._pace.refresh_seconds)
+        self._steps = StepBook(host, threads)
+        self._logs = ServerLogs()
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False
 
@@ -104,9 +104,16 @@ class Keeper:
         return await self.host.request(connection_id, request)
 
     async def ensure_open(self, connection_id: uuid.UUID) -> None:
-        """Return when the session is open here. Raises the HubError that prevents it."""
-        if self.host.session(connection_id) is None:
-            await self.open(connection_id)
+        """Return when the session is open here; waits for a retry that is due later.
+
+        Raises the HubError that prevents it. The caller bounds the time.
+        """
+        if self.host.session(connection_id) is not None:
+            return
+        kept = self._kept.get(connection_id)
+        if kept is not None and kept.next_opening is not None:
+            await asyncio.shield(kept.next_opening)
+        await self.open(connection_id)
 
     async def open(self, connection_id: uuid.UUID) -> None:
         """Take the lease and open the session; callers of one moment share one opening.
@@ -182,25 +189,13 @@ class Keeper:
 
     def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
         self._refreshing.note(key.connection_id, method)
-        if method == "notifications/message":
-            self._announce_log(key, params)
-
-    def _announce_log(self, key: SessionKey, params: JSONObject) -> None:
-        """Announce what a server logs; of a flood only so much a second (traces count the rest)."""
-        kept = self._kept.get(key.connection_id)
-        second = int(asyncio.get_running_loop().time())
-        if kept is None:
-            return
-        if kept.logs_at != second:
-            kept.logs_at, kept.logs = second, 0
-        kept.logs += 1
-        if kept.logs <= LOGS_PER_SECOND:
-            events.announce_call_log(key.spec, params)
+        self._logs.note(key, method, params)
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:
         kept = self._kept.get(key.connection_id)
         if kept is not None:
-            self._note(key.connection_id, kept, Step(kind=kind, detail=detail))
+            step = Step(kind=kind, detail=detail)
+            self._steps.note(key.connection_id, step, is_opening=kept.opening is not None)
 
     def on_message(self, key: SessionKey, seen: SeenMessage) -> None:
         self._traces.record(key, seen)
@@ -211,22 +206,20 @@ class Keeper:
     # --- opening --------------------------------------------------------------------------------
 
     async def _try_open(self, connection_id: uuid.UUID) -> None:
-        try:
+        """Open; one that is under way may have begun with what is not true any more."""
+        with contextlib.suppress(HubError):  # the row says what happened
+            if self._is_opening(connection_id):
+                with contextlib.suppress(HubError):
+                    await self.open(connection_id)
             await self.open(connection_id)
-        except HubError:
-            """The row says what happened."""
 
     async def _open(self, connection_id: uuid.UUID, kept: Kept) -> HubError | None:
         try:
             if self._is_draining:
                 return session_closed()
-            claim = await self._threads.run(
-                leases.claim,
-                connection_id,
-                self.worker,
-                is_alive=queue.is_alive,
-                open_epoch=self.host.sessions().get(connection_id),
-            )
+            claim = await self._claim(connection_id)
+            if isinstance(claim, HubError):
+                return claim
             if claim.lease is None:
                 return await self._not_ours(connection_id, claim)
             kept.lease, kept.loss = claim.lease, None
@@ -240,6 +233,18 @@ class Keeper:
         finally:
             kept.opening = None
 
+    async def _claim(self, connection_id: uuid.UUID) -> Claim | HubError:
+        try:
+            return await self._threads.run(
+                leases.claim,
+                connection_id,
+                self.worker,
+                is_alive=queue.is_alive,
+                open_epoch=self.host.sessions().get(connection_id),
+            )
+        except HubError as exc:  # Redis is away, so that nobody can be called dead
+            return exc
+
     async def _not_ours(self, connection_id: uuid.UUID, claim: Claim) -> HubError | None:
         if claim.outcome is Outcome.HERE:
             return None
@@ -249,6 +254,7 @@ class Keeper:
             return HeldElsewhereError(claim.holder)
         if claim.outcome is Outcome.UNWANTED:
             await self._let_go(connection_id)
+            return selectors.NotConnectedError()
         return session_closed()
 
     async def _open_leased(self, claim: Claim, lease: Lease, kept: Kept) -> HubError | None:
@@ -265,7 +271,7 @@ class Keeper:
             return kept.loss or exc
         if kept.loss is not None:
             return kept.loss
-        steps = self._take_steps(kept)
+        steps = self._steps.take(connection_id)
         if not await self._threads.run(leases.record_open, lease, opened, lists, steps):
             return session_closed()
         await self._teach(connection_id, lists)
@@ -306,7 +312,10 @@ class Keeper:
             await self._threads.run(leases.pass_on, lease)
             return
         wait = self._wait(lease, error)
-        steps = [*self._take_steps(kept), Step(kind="failed", detail=faults.step_detail(error))]
+        steps = [
+            *self._steps.take(connection_id),
+            Step(kind="failed", detail=faults.step_detail(error)),
+        ]
         logger.info(
             "not connected connection=%s code=%s attempt=%d next=%s",
             connection_id,
@@ -347,15 +356,17 @@ class Keeper:
             if kept.lease is not None:
                 await self._threads.run(leases.release, connection_id, kept.lease.fence)
 
-    # --- timers and steps -----------------------------------------------------------------
+    # --- timers -----------------------------------------------------------------
 
     def _start_timer(self, connection_id: uuid.UUID, kept: Kept, wait: float) -> None:
         if self._is_draining:
             return
         later = self._pace.later or asyncio.get_running_loop().call_later
-        kept.timer = later(wait, partial(self._retry, connection_id))
+        kept.next_opening = asyncio.get_running_loop().create_future()
+        kept.timer = later(wait, partial(self._retry, connection_id, kept))
 
-    def _retry(self, connection_id: uuid.UUID) -> None:
+    def _retry(self, connection_id: uuid.UUID, kept: Kept) -> None:
+        self._stop_timer(kept)
         self.host.spawn(self._try_open(connection_id), name=f"retry {connection_id}")
 
     @staticmethod
@@ -363,26 +374,9 @@ class Keeper:
         if kept.timer is not None:
             kept.timer.cancel()
             kept.timer = None
-
-    def _note(self, connection_id: uuid.UUID, kept: Kept, step: Step) -> None:
-        """Keep a step for the next transition; outside of an opening, write it soon."""
-        kept.steps.append(step)
-        if kept.opening is None and not kept.is_writing_steps:
-            kept.is_writing_steps = True
-            self.host.spawn(self._write_steps(connection_id, kept), name=f"steps {connection_id}")
-
-    async def _write_steps(self, connection_id: uuid.UUID, kept: Kept) -> None:
-        await asyncio.sleep(STEPS_SECONDS)
-        kept.is_writing_steps = False
-        steps = self._take_steps(kept)
-        if steps:
-            await self._threads.run(timeline.write_for, connection_id, steps)
-
-    @staticmethod
-    def _take_steps(kept: Kept) -> list[Step]:
-        steps = list(kept.steps)
-        kept.steps.clear()
-        return steps
+        if kept.next_opening is not None and not kept.next_opening.done():
+            kept.next_opening.set_result(None)
+        kept.next_opening = None
 
     def _lease_of(self, connection_id: uuid.UUID) -> Lease | None:
         kept = self._kept.get(connection_id)

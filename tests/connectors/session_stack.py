@@ -59,6 +59,10 @@ class Stack:
         connection.refresh_from_db()
         return connection
 
+    def ask_to_open(self, connection: Connection) -> None:
+        """Ask as the lane does; nobody waits."""
+        self.worker.host.run(self.worker.keeper.start_open(connection.pk), SECONDS)
+
     def try_open(self, connection: Connection) -> HubError | None:
         """As `open`, returning the error."""
         try:

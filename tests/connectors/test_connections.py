@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -12,12 +14,12 @@ from connectors.models import Connection, CustomServer
 from connectors.services import connections, custom_servers
 from connectors.services.transitions import transition
 from connectors.states import MOVES, State
-from mcphub.core.errors import BlockedUrlError, InvalidInputError, LimitError
-from mcphub.core.types import JSONObject
+from mcphub.core.errors import HubError
 from tests.connectors import server_factories
 from tests.connectors.session_stack import Stack, add_server, kinds_of, running_worker
 from tests.fakes.mcp_servers import Kind, running
 from tests.fakes.raw_server import RawServer, Request, Wire, serving_in_thread
+from tests.waiting import eventually
 from tests.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -31,6 +33,11 @@ def stack(transactional_db: None, redis: Redis) -> Iterator[Stack]:
 
 def code_of(row: Connection) -> object:
     return row.last_error and row.last_error.get("code")
+
+
+def state_of(row: Connection) -> str:
+    row.refresh_from_db()
+    return row.state
 
 
 class NeedsToken(RawServer):
@@ -124,6 +131,48 @@ def test_credentials_reach_the_server_and_open_it(world: World, stack: Stack) ->
         assert row.state == "connecting"
         assert stack.open(row).state == "connected"
     assert b"right" not in bytes(row.sealed_credentials or b"")
+
+
+def test_an_opening_with_old_credentials_does_not_count(world: World, stack: Stack) -> None:
+    class Slow(NeedsToken):
+        may_answer = threading.Event()
+
+        async def serve(self, request: Request, wire: Wire) -> None:
+            await asyncio.to_thread(self.may_answer.wait, 5)
+            await super().serve(request, wire)
+
+    server = Slow()
+    with serving_in_thread(server):
+        row = add_server(world.alice.principal, server.url, auth_type="bearer")
+        connections.connect(world.alice.principal, row)
+        old = stack.worker.host.submit(stack.worker.keeper.open(row.pk))
+        eventually(lambda: server.requests, what="the server is asked")
+        connections.set_credentials(world.alice.principal, row, {"token": "right"})
+        stack.ask_to_open(row)
+        server.may_answer.set()
+        with pytest.raises(HubError):
+            old.result(10)
+        eventually(lambda: state_of(row) == "connected", what="the new credentials are used")
+
+
+def test_a_call_waits_for_the_retry_instead_of_hammering(world: World, stack: Stack) -> None:
+    with serving_in_thread(Refusing()) as server:
+        row = add_server(world.alice.principal, server.url)
+        connections.connect(world.alice.principal, row)
+        stack.try_open(row)
+        asked = len(server.requests)
+        waiting = stack.worker.host.submit(stack.worker.keeper.ensure_open(row.pk))
+        stack.sessions()
+        assert len(server.requests) == asked
+        stack.go_off()
+        with pytest.raises(HubError):
+            waiting.result(10)
+
+
+def test_what_nobody_wants_cannot_be_opened_by_a_call(world: World, stack: Stack) -> None:
+    row = add_server(world.alice.principal, "http://127.0.0.1:9/mcp")
+    with pytest.raises(selectors.NotConnectedError):
+        stack.worker.host.run(stack.worker.keeper.ensure_open(row.pk), 5)
 
 
 @pytest.mark.parametrize(
@@ -261,46 +310,6 @@ def test_removing_a_custom_server_removes_it_and_closes_its_session(
     assert not CustomServer.unscoped.exists()
 
 
-# --- servers and accounts -------------------------------------------------------------------------
-
-
-def test_a_preset_gets_its_row_on_first_need(world: World) -> None:
-    server_factories.make_connector("linear")
-    first = connections.ensure(world.alice.principal, "linear")
-    assert connections.ensure(world.alice.principal, "linear").pk == first.pk
-    assert connections.ensure(world.bob.principal, "linear").pk != first.pk
-
-
-def test_a_preset_cannot_be_removed_but_its_second_account_can(world: World) -> None:
-    server_factories.make_connector("linear")
-    own = connections.ensure(world.alice.principal, "linear")
-    second = connections.add_named(world.alice.principal, own, "Work account")
-    assert (second.slug, second.name) == ("linear-work-account", "Work account")
-    with pytest.raises(connections.ConnectorNotRemovableError):
-        connections.remove(world.alice.principal, own)
-    connections.remove(world.alice.principal, second)
-    assert list(selectors.rows_for(world.alice.principal)) == [own]
-
-
-def test_the_second_account_of_a_custom_server_keeps_it_alive(world: World) -> None:
-    first = add_server(world.alice.principal, "http://127.0.0.1:9/mcp", name="Wiki")
-    second = connections.add_named(world.alice.principal, first, "Other")
-    connections.remove(world.alice.principal, first)
-    assert [row.slug for row in selectors.rows_for(world.alice.principal)] == [second.slug]
-    assert CustomServer.unscoped.count() == 1
-
-
-def test_server_ids_are_unique_for_a_member_and_never_those_of_presets(world: World) -> None:
-    server_factories.make_connector("wiki")
-    url = "http://127.0.0.1:9/mcp"
-    names = [add_server(world.alice.principal, url, name="Wiki").slug for _ in range(2)]
-    assert names == ["wiki-2", "wiki-3"]
-    assert add_server(world.bob.principal, url, name="Wiki").slug == "wiki-2"
-    new = custom_servers.NewServer(name="x", url=url, slug="wiki-2")
-    with pytest.raises(custom_servers.SlugTakenError):
-        custom_servers.create_custom_server(world.alice.principal, new)
-
-
 def test_another_address_drops_credentials_session_and_catalog(world: World, stack: Stack) -> None:
     with serving_in_thread(NeedsToken()) as server, serving_in_thread(RawServer()) as evil:
         row = add_server(world.alice.principal, server.url, auth_type="bearer")
@@ -314,49 +323,3 @@ def test_another_address_drops_credentials_session_and_catalog(world: World, sta
         assert [r.headers.get("authorization") for r in evil.requests] == [None] * len(
             evil.requests
         )
-
-
-@pytest.mark.parametrize(
-    ("credentials", "auth_type", "paths"),
-    [
-        ({"headers": {"Host": "evil"}}, "headers", ["/headers/Host"]),
-        ({"headers": {"Mcp-Session-Id": "1"}}, "headers", ["/headers/Mcp-Session-Id"]),
-        ({"headers": {"X": "a\r\nY: b"}}, "headers", ["/headers/X"]),
-        ({"headers": {"X Y": "a"}}, "headers", ["/headers/X Y"]),
-        ({"headers": ["a"]}, "headers", ["/headers"]),
-        ({"token": "a"}, "headers", ["/token"]),
-        ({"token": ""}, "bearer", ["/token"]),
-        ({"password": "a"}, "bearer", ["/password"]),
-    ],
-)
-def test_credentials_that_cannot_be_sent_are_refused(
-    world: World, credentials: JSONObject, auth_type: str, paths: list[str]
-) -> None:
-    row = add_server(world.alice.principal, "http://127.0.0.1:9/mcp", auth_type=auth_type)
-    with pytest.raises(InvalidInputError) as caught:
-        connections.set_credentials(world.alice.principal, row, credentials)
-    assert [problem.path for problem in caught.value.problems] == paths
-
-
-def test_addresses_of_the_inside_cannot_be_added(world: World) -> None:
-    with pytest.raises(BlockedUrlError):
-        add_server(world.alice.principal, "http://169.254.169.254/mcp")
-
-
-def test_a_custom_server_is_never_a_local_command(world: World) -> None:
-    with pytest.raises(InvalidInputError):
-        add_server(world.alice.principal, "http://127.0.0.1:9/mcp", transport="stdio")
-
-
-def test_limits_of_a_tenant_hold(world: World) -> None:
-    tenant = world.alice.tenant
-    tenant.max_custom_servers, tenant.max_connections = 2, 1
-    tenant.save()
-    url = "http://127.0.0.1:9/mcp"
-    first, second = (add_server(world.alice.principal, url) for _ in range(2))
-    with pytest.raises(LimitError):
-        add_server(world.bob.principal, url)
-    connections.connect(world.alice.principal, first)
-    with pytest.raises(LimitError):
-        connections.connect(world.alice.principal, second)
-    assert add_server(world.charlie.principal, url).slug

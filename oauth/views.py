@@ -113,5 +113,4 @@ def _page(request: HttpRequest, result: Result) -> HttpResponse:
 def _private(response: HttpResponse) -> HttpResponse:
     """Keep the address, which holds the code, out of what the next page is told."""
     response.headers["Referrer-Policy"] = "no-referrer"
-    response.headers["Cache-Control"] = "no-store"
     return response

@@ -265,8 +265,9 @@ class AuthServer:
             answer = self._check_client(seen) or grant(form)
             is_dropped = self.rules.drops_answers > 0
             self.rules.drops_answers -= is_dropped
-        self.committed.set()
-        self.may_answer.wait(30)
+        if form["grant_type"] == "refresh_token":
+            self.committed.set()
+            self.may_answer.wait(30)
         return Answer(is_dropped=True) if is_dropped else answer
 
     def _check_client(self, seen: Seen) -> Answer | None:

@@ -252,18 +252,6 @@ _TABLE = (
         "The authorization server did not give access",
         "`reason` is its error code; start the sign-in once more.",
     ),
-    ("no_oauth_metadata", 502, "The server does not say where to sign in", "RFC 9728, RFC 8414."),
-    ("prm_invalid", 502, "The server's sign-in metadata cannot be used", "RFC 9728."),
-    ("as_metadata_invalid", 502, "The authorization server's metadata is broken", "RFC 8414."),
-    ("issuer_mismatch", 502, "The authorization server is not who it says", "RFC 8414 §3.3."),
-    ("pkce_unsupported", 502, "The authorization server has no PKCE S256", "It is required."),
-    ("bad_authorization_endpoint", 502, "The sign-in address cannot be used", "Not http(s)."),
-    ("insecure_oauth_url", 502, "Sign-in needs https", "An address of the sign-in is not https."),
-    ("registration_unusable", 502, "The hub cannot register there", "Set a client id."),
-    ("insufficient_scope", 403, "The server wants a further permission", "Sign in again."),
-    ("auth_temporarily_unavailable", 503, "Signing in is not possible now", "Repeat later."),
-    ("authorization_state_invalid", 400, "This sign-in is not valid any more", "Start it again."),
-    ("authorization_refused", 409, "The authorization server gave no access", "Start it again."),
     # --- tools ---------------------------------------------------------------------------------
     ("unknown_tool", 404, "The server has no such tool", "The catalog does not list it."),
 )

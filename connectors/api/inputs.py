@@ -10,6 +10,7 @@ from rest_framework import serializers
 
 from connectors.provider_profiles import Format
 from connectors.server_spec import AuthType, Transport
+from connectors.services import header_rules
 from mcphub.api.serializers import Input
 from mcphub.core import ids
 
@@ -24,36 +25,7 @@ CALL_STATUSES = (
     "outcome_unknown",
 )
 AUTH_TYPES = [kind.value for kind in AuthType]
-HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
-HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]{1,8000}")
 TOKEN = re.compile(r"[\x21-\x7e]{1,8000}")
-OURS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-encoding",
-        "content-length",
-        "content-type",
-        "cookie",
-        "expect",
-        "host",
-        "keep-alive",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "origin",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
-"""Header names that the protocol or the HTTP client sets itself."""
-MAX_HEADERS = 20
 
 
 class SlugField(serializers.CharField):
@@ -83,14 +55,16 @@ class HeadersField(serializers.DictField):
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
         headers: dict[str, str] = super().to_internal_value(data)
-        if len(headers) > MAX_HEADERS:
-            raise serializers.ValidationError(f"At most {MAX_HEADERS} headers.", code="too_many")
+        if len(headers) > header_rules.MOST_HEADERS:
+            raise serializers.ValidationError(
+                f"At most {header_rules.MOST_HEADERS} headers.", code="too_many"
+            )
         for name, value in headers.items():
-            if not HEADER_NAME.fullmatch(name) or name.lower() in OURS:
+            if not header_rules.NAME.fullmatch(name) or header_rules.is_reserved(name):
                 raise serializers.ValidationError(
                     {name: "This header name cannot be used."}, code="bad_header"
                 )
-            if not HEADER_VALUE.fullmatch(value):
+            if not header_rules.VALUE.fullmatch(value):
                 raise serializers.ValidationError(
                     {name: "A header value is one line of visible characters."}, code="bad_header"
                 )
@@ -218,7 +192,9 @@ class ConnectorAuthInput(Input):
 
     type = serializers.ChoiceField(choices=AUTH_TYPES)
     header_names = serializers.ListField(
-        child=serializers.RegexField(HEADER_NAME), max_length=MAX_HEADERS, required=False
+        child=serializers.RegexField(header_rules.NAME),
+        max_length=header_rules.MOST_HEADERS,
+        required=False,
     )
     scopes = serializers.ListField(
         child=serializers.CharField(max_length=200), max_length=100, required=False

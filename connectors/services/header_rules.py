@@ -23,10 +23,13 @@ RESERVED = frozenset(
         "content-encoding",
         "content-length",
         "content-type",
+        "cookie",
         "expect",
         "host",
         "keep-alive",
         "last-event-id",
+        "origin",
+        "proxy-authorization",
         "te",
         "trailer",
         "transfer-encoding",
@@ -52,6 +55,11 @@ def check(credentials: JSONObject, auth_type: AuthType) -> None:
         raise InvalidInputError("The credentials cannot be used.", problems=problems)
 
 
+def is_reserved(name: str) -> bool:
+    """Whether the hub sets this header itself."""
+    return name.lower() in RESERVED or name.lower().startswith("mcp-")
+
+
 def _of_token(token: JSONValue, auth_type: AuthType) -> list[FieldProblem]:
     if auth_type is not AuthType.BEARER:
         return [FieldProblem(path="/token", message="This server takes no token.", code="unfit")]
@@ -74,7 +82,7 @@ def _of_headers(headers: JSONValue, auth_type: AuthType) -> list[FieldProblem]:
         path = "/headers/" + name.replace("~", "~0").replace("/", "~1")
         if NAME.fullmatch(name) is None:
             problems.append(FieldProblem(path=path, message="This is no header name."))
-        elif name.lower() in RESERVED or name.lower().startswith("mcp-"):
+        elif is_reserved(name):
             problems.append(
                 FieldProblem(path=path, message="The hub sets this header.", code="reserved")
             )

@@ -23,7 +23,8 @@ from mcphub.core import redis as hub_redis
 from mcphub.core.per_loop import PerLoop
 
 LANE_LENGTH = 50_000
-BLOCK_MS = 5_000
+BLOCK_MS = 2_000
+READ_SECONDS = BLOCK_MS / 1000 + 3.0
 READ_COUNT = 500
 BACKOFF_FIRST, BACKOFF_LAST = 0.05, 1.0
 SYNC_SECONDS = 0.8
@@ -141,37 +142,30 @@ class LaneReader:
 
     def __init__(self, worker: str) -> None:
         self._lane = lane_of(worker)
-        self._client = hub_redis.open_async(read_seconds=BLOCK_MS / 1000 * 2)
+        # With a time limit of its own redis-py uses wait_for, which loses cancellations on 3.11
+        # (python/cpython#81839); the loop below has the limit instead.
+        self._client = hub_redis.open_async(read_seconds=None)
         self._client.set_retry(AsyncRetry(NoBackoff(), 0))  # the loop below has its own pace
         self._read: list[bytes] = []
 
     async def __aiter__(self) -> AsyncIterator[LaneEntry]:
         wait = BACKOFF_FIRST
-        is_fresh = True
-        while True:
+        while not _is_cancelled():
             try:
-                if is_fresh:
-                    await self._greet()
-                entries = await self._next_entries()
-                wait, is_fresh = BACKOFF_FIRST, False
+                async with asyncio.timeout(READ_SECONDS):
+                    entries = await self._next_entries()
+                wait = BACKOFF_FIRST
             except (RedisError, OSError, TimeoutError) as exc:
-                is_fresh = True
                 logger.warning("lane unreadable, next try in %.2f s: %s", wait, type(exc).__name__)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, BACKOFF_LAST)
                 continue
             for entry in entries:
                 yield entry
+        raise asyncio.CancelledError
 
     async def aclose(self) -> None:
         await self._client.aclose()
-
-    async def _greet(self) -> None:
-        """Connect before anything blocks: redis-py loses a cancellation that arrives meanwhile."""
-        await self._client.ping()
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
 
     async def _next_entries(self) -> list[LaneEntry]:
         read = ("XREAD", "COUNT", READ_COUNT, "BLOCK", BLOCK_MS, "STREAMS", self._lane, "0")
@@ -188,6 +182,12 @@ class LaneReader:
             self._read.append(number)
             found.extend(decode(fields.get(b"e", b"")))
         return found
+
+
+def _is_cancelled() -> bool:
+    """Whether the running task was cancelled, even if redis-py 8.1 lost the exception."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _entries_of(streams: Any) -> list[tuple[bytes, dict[bytes, bytes]]]:

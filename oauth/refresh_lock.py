@@ -133,14 +133,24 @@ async def _settle(
     if isinstance(answer, TokenRefusal):
         await run(_record_refusal, seen, lease, answer)
     elif not await run(_record_tokens, seen, lease, answer, is_forced=is_forced):
-        # Disconnected or signed in anew meanwhile: nobody will use these tokens.
-        await token_requests.revoke(
-            Errand(means.http),
-            seen.client,
-            seen.revocation_endpoint,
-            answer.refresh_token,
-            answer.access_token,
-        )
+        await _discard(means, seen, answer)
+
+
+async def _discard(means: Means, seen: Snapshot, answer: TokenAnswer) -> None:
+    """Revoke tokens that came after the member had disconnected.
+
+    When the grant lives on with newer tokens nothing is revoked: many servers would end those too.
+    """
+    now = await means.database.run(grants.find, seen.subject_key)
+    if now is not None and now.is_active:
+        return
+    await token_requests.revoke(
+        Errand(means.http),
+        seen.client,
+        seen.revocation_endpoint,
+        answer.refresh_token,
+        answer.access_token,
+    )
 
 
 def _record_tokens(seen: Snapshot, lease: Lease, answer: TokenAnswer, *, is_forced: bool) -> bool:

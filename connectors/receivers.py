@@ -1,4 +1,4 @@
-"""What packages below ask of this one: whether a server or a call is the principal's."""
+"""What packages below ask of this one: whose a server or a call is, and what a tenant uses."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from collections.abc import Collection
 from asgiref.sync import sync_to_async
 
 from connectors import selectors
+from connectors.selectors.usage import figures_for
 from mcphub.core.errors import NotFoundError
+from tenants import usage
 from tenants.principal import Principal
 from tracing import topics
 
 
 def connect() -> None:
-    """Answer for the topics of event subscriptions; called once, when the apps are ready."""
+    """Answer for topics of subscriptions and for usage; called once, when the apps are ready."""
+    usage.register(figures_for)
     topics.register_topic("server", has_server)
     topics.register_topic("call", has_call)
     topics.register_visible_servers(visible_servers)

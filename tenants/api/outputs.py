@@ -89,6 +89,12 @@ class UsageOutput(Output):
     members = serializers.IntegerField()
     api_keys = serializers.IntegerField()
     connect_sessions = serializers.IntegerField()
+    connections = serializers.IntegerField()
+    connected = serializers.IntegerField()
+    custom_servers = serializers.IntegerField()
+    calls_in_flight = serializers.IntegerField()
+    calls_last_day = serializers.IntegerField()
+    limits = serializers.DictField(child=serializers.IntegerField())
 
 
 def tenant(row: Tenant, member: Membership, principal: Principal) -> Any:

@@ -12,6 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from connectors import selectors
 from connectors.models import CatalogTool, Connection, ListingKind
 from connectors.selectors import CallFilter, NotConnectedError, UnknownToolError
+from connectors.selectors.usage import figures_for
 from connectors.server_spec import Era, ServerSpec, Transport
 from connectors.states import State
 from mcphub.core.crypto import CredentialUnreadableError, Secret
@@ -300,3 +301,23 @@ def test_a_public_name_leads_to_its_server_and_a_bare_one_nowhere(world: World) 
             public_target_of(principal, unknown)
     with pytest.raises(NotFoundError):
         public_target_of(limited, "mine__search")
+
+
+def test_usage_counts_the_tenants_servers_and_calls_and_names_its_limits(world: World) -> None:
+    make_custom(world.alice, state="connected")
+    make_custom(world.bob)
+    make_custom(world.charlie)
+    figures = figures_for(world.alice.principal)
+    assert figures == {
+        "connections": 2,
+        "connected": 1,
+        "customServers": 2,
+        "callsInFlight": 0,
+        "callsLastDay": 0,
+        "limits": {
+            "connections": world.alice.tenant.max_connections,
+            "customServers": world.alice.tenant.max_custom_servers,
+            "concurrentCalls": world.alice.tenant.max_concurrent_calls,
+            "callsPerMinute": world.alice.tenant.calls_per_minute,
+        },
+    }

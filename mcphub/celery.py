@@ -19,6 +19,9 @@ SWEEP_SECONDS = 5.0
 PRUNE_SECONDS = 3600.0
 TRACE_PRUNE = "tracing.prune"
 TRACE_PRUNE_SECONDS = 600.0
+OAUTH_REFRESH_DUE = "oauth.refresh_due"
+OAUTH_REFRESH_SECONDS = 30.0
+OAUTH_PRUNE = "oauth.prune"
 
 
 def _every(task: str, seconds: float) -> dict[str, object]:
@@ -31,4 +34,6 @@ app.conf.beat_schedule = {
     "sweep leases": _every(queue.SWEEP_LEASES, SWEEP_SECONDS),
     "prune": _every(queue.PRUNE, PRUNE_SECONDS),
     "prune traces": _every(TRACE_PRUNE, TRACE_PRUNE_SECONDS),
+    "refresh tokens": _every(OAUTH_REFRESH_DUE, OAUTH_REFRESH_SECONDS),
+    "prune sign-ins": _every(OAUTH_PRUNE, PRUNE_SECONDS),
 }

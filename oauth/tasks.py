@@ -10,13 +10,12 @@ from oauth import sweeping
 
 REFRESH_DUE = "oauth.refresh_due"
 PRUNE = "oauth.prune"
-REFRESH_EVERY = 30.0
-PRUNE_EVERY = 3600.0
+REFRESH_AT_MOST_EVERY = 15.0
 
 
 @shared_task(name=REFRESH_DUE)
 def refresh_due() -> None:
-    if once_per("oauth-refresh-due", seconds=REFRESH_EVERY / 2):
+    if once_per("oauth-refresh-due", seconds=REFRESH_AT_MOST_EVERY):
         async_to_sync(sweeping.sweep)()
 
 

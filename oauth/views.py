@@ -15,15 +15,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
 from mcphub.core.errors import HubError
-from oauth import browsers, flows, registration, return_urls
+from oauth import browsers, callbacks, flows, registration, return_urls
 from oauth.errors import AuthorizationRefusedError
 from oauth.flows import Callback, Completed
 from oauth.means import open_means
 from oauth.records.requests import Visitor
 
 logger = logging.getLogger(__name__)
-
-LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +52,10 @@ FAILED = Result(
 @never_cache
 @require_GET
 async def callback(request: HttpRequest, subject_key: UUID | None = None) -> HttpResponse:
-    read = _read(request, subject_key)
-    if read is None:
-        return _page(request, FAILED)
-    user = await request.auser()
-    visitor = browsers.visitor(request, user.pk if user.is_authenticated else None)
     try:
+        read = callbacks.read(request.META["QUERY_STRING"], subject_key=subject_key)
+        user = await request.auser()
+        visitor = browsers.visitor(request, user.pk if user.is_authenticated else None)
         completed = await _complete(read, visitor)
     except AuthorizationRefusedError as exc:
         logger.info("sign-in refused reason=%s", exc.reason)
@@ -81,23 +77,6 @@ def client_document(request: HttpRequest) -> JsonResponse:
 async def _complete(read: Callback, visitor: Visitor) -> Completed:
     async with open_means() as means:
         return await flows.complete(means, read, visitor)
-
-
-def _read(request: HttpRequest, subject_key: UUID | None) -> Callback | None:
-    """Return the parameters; None when one is doubled, too long, or the state is missing."""
-    found = {name: request.GET.getlist(name) for name in ("state", "code", "iss", "error")}
-    if any(len(v) > 1 or any(len(text) > LONGEST for text in v) for v in found.values()):
-        return None
-    one = {name: values[0] for name, values in found.items() if values}
-    if not one.get("state"):
-        return None
-    return Callback(
-        state=one["state"],
-        code=one.get("code", ""),
-        iss=one.get("iss"),
-        error=one.get("error", ""),
-        subject_key=subject_key,
-    )
 
 
 def _back(url: str, status: str) -> HttpResponse | None:

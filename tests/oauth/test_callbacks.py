@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.test import AsyncClient, override_settings
 
 from mcphub.core.errors import HubError, InvalidInputError
-from oauth import browsers, flows, selectors
+from oauth import browsers, callbacks, flows, selectors
 from oauth.models import AuthorizationRequest, Grant
 from oauth.records.requests import Visitor
 from tests import factories
@@ -200,7 +200,9 @@ async def test_callback_page_says_that_it_worked_and_keeps_the_code_to_itself(
     text = page.content.decode()
     assert (page.status_code, page.headers["Referrer-Policy"]) == (200, "no-referrer")
     assert "no-store" in page.headers["Cache-Control"]
-    assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+    policy = page.headers["Content-Security-Policy"]
+    assert "script-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
     assert "You are signed in" in text
     assert "<script>" not in text
     assert not any(value in text for value in answer.values())
@@ -264,3 +266,24 @@ def test_browser_is_bound_by_a_host_cookie_on_https() -> None:
         "Lax",
     )
     assert (cookie["path"], cookie["domain"]) == ("/", "")
+
+
+def test_callback_address_of_an_app_is_read_as_the_browsers_is() -> None:
+    key = uuid.uuid4()
+    read = callbacks.read_url("https://app.example/cb?state=s&code=c&iss=&x=1", subject_key=key)
+    assert (read.state, read.code, read.iss, read.error, read.subject_key) == (
+        "s",
+        "c",
+        "",
+        "",
+        key,
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["", "https://[broken", "https://x/?state=a&state=b", "https://x/?" + "a=1&" * 60]
+)
+def test_callback_address_that_cannot_be_read_is_refused(url: str) -> None:
+    with pytest.raises(HubError) as caught:
+        callbacks.read_url(url, subject_key=uuid.uuid4())
+    assert caught.value.problem_code == "authorization_state_invalid"

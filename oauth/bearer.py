@@ -27,6 +27,7 @@ FRESH_SECONDS = 300.0
 @dataclass(frozen=True, slots=True)
 class _Kept:
     token: Secret
+    server_url: str
     until: float
 
 
@@ -34,19 +35,25 @@ _kept: PerLoop[dict[UUID, _Kept]] = PerLoop(dict)
 MOST_KEPT = 10_000
 
 
-async def access_token(means: Means, subject_key: UUID, *, rejected: str | None = None) -> Secret:
+async def access_token(
+    means: Means, subject_key: UUID, *, server_url: str = "", rejected: str | None = None
+) -> Secret:
     """Return a token to send; `rejected` is one that the server just answered with 401.
+
+    `server_url` is where it will be sent: a grant that was given for another address is lost.
 
     Raises GrantLostError (a person is needed, with the reason) and
     AuthTemporarilyUnavailableError (tokens are kept; later). No query for 2 s after the last one.
     """
     kept = _kept().get(subject_key)
-    if rejected is None and kept is not None and kept.until > time.monotonic():
+    if rejected is None and kept is not None and _may_use(kept, server_url):
         return kept.token
     seen = await means.database.run(grants.find, subject_key)
     if seen is None or not seen.is_active:
         forget(subject_key)
         raise GrantLostError(seen.lost_reason if seen else None)
+    if server_url and server_url != seen.server_url:
+        await _lose(means, seen, LostReason.SERVER_CHANGED)
     if rejected is not None and _is_same(seen.access_token, rejected):
         return _keep(await _after_rejection(means, seen))
     if not is_due_on_use(seen.seconds_left, seen.lifetime):
@@ -99,8 +106,13 @@ def _keep(seen: Snapshot) -> Secret:
     if len(kept) >= MOST_KEPT:
         kept.clear()
     seconds = min(KEPT_SECONDS, max(0.0, seen.seconds_left / 10))
-    kept[seen.subject_key] = _Kept(seen.access_token, time.monotonic() + seconds)
+    until = time.monotonic() + seconds
+    kept[seen.subject_key] = _Kept(seen.access_token, seen.server_url, until)
     return seen.access_token
+
+
+def _may_use(kept: _Kept, server_url: str) -> bool:
+    return kept.until > time.monotonic() and server_url in {"", kept.server_url}
 
 
 def _is_same(token: Secret, rejected: str) -> bool:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 from mcphub.core.crypto import Secret
-from mcphub.core.errors import HubError
+from mcphub.core.errors import HubError, NotFoundError
 from oauth import addresses, challenge, identities, refresh_lock, return_urls, token_requests
 from oauth.bearer import forget
 from oauth.challenge import BearerChallenge
@@ -114,6 +114,7 @@ async def begin(means: Means, principal: Principal, start: Start) -> Begun:
     await run(return_urls.check, principal, start.return_url)
     asked = challenge.bearer(start.challenge)
     held = await run(grants.find, start.subject_key)
+    _check_owner(principal, held)
     _check_step_ups(asked, held, start)
     errand = Errand(means.http)
     found = await discover(errand, auth, asked)
@@ -205,6 +206,7 @@ async def revoke(means: Means, subject_key: UUID, reason: LostReason = LostReaso
 async def client_credentials(means: Means, principal: Principal, start: Start) -> UUID:
     """Get a token for the hub itself (RFC 6749 §4.4) and keep it as a grant; returns its id."""
     auth, errand = start.auth, Errand(means.http)
+    _check_owner(principal, await means.database.run(grants.find, start.subject_key))
     asked = challenge.bearer(start.challenge)
     found = await discover(errand, auth, asked)
     place = Place(tenant_id=principal.tenant_id, issuer=found.server.issuer, redirect_uri="")
@@ -241,6 +243,13 @@ def check_issuer(iss: str | None, request: AuthorizationRequest) -> None:
         raise IssuerMismatchError(
             "The answer does not come from the authorization server that was asked."
         )
+
+
+def _check_owner(principal: Principal, held: Snapshot | None) -> None:
+    """Raise NotFoundError when the connection is somebody else's, whatever the caller checked."""
+    owner = (principal.tenant_id, principal.member_id)
+    if held is not None and (held.tenant_id, held.member_id) != owner:
+        raise NotFoundError
 
 
 def _check_step_ups(asked: BearerChallenge, held: Snapshot | None, start: Start) -> None:

@@ -33,6 +33,7 @@ class Snapshot:
     member_id: UUID
     kind: GrantType
     client: Client
+    server_url: str
     token_endpoint: str
     revocation_endpoint: str
     resource: str
@@ -276,6 +277,7 @@ def _snapshot(row: Grant) -> Snapshot:
         member_id=row.member_id,
         kind=GrantType(row.kind),
         client=registrations.client_of(row.registration),
+        server_url=row.server_url,
         token_endpoint=row.token_endpoint,
         revocation_endpoint=row.revocation_endpoint,
         resource=row.resource,

@@ -373,6 +373,7 @@ class _Server(ThreadingHTTPServer):
 def _handler_of(server: AuthServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16
 
         def _serve(self) -> None:
             parts = urlsplit(self.path)

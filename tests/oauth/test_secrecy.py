@@ -13,10 +13,12 @@ from django.db import connection
 from django.test import AsyncClient
 
 from mcphub.core.crypto import CredentialUnreadableError
+from mcphub.core.errors import NotFoundError
 from mcphub.up import rotation
-from oauth import flows, selectors
+from oauth import bearer, flows, selectors
 from oauth.errors import AuthTemporarilyUnavailableError, GrantLostError
 from oauth.models import Grant
+from oauth.names import LostReason
 from oauth.records import grants
 from oauth.sealing import unseal
 from tests.fakes.auth_server import Answer
@@ -192,3 +194,27 @@ async def test_grant_of_somebody_else_is_not_shown(desk: Desk, world: World) -> 
     assert (own.issuer, own.is_lost, own.forecast.can_refresh) == (desk.server.issuer, False, True)
     for person in (world.bob, world.charlie):
         assert await run(selectors.grant_for, person.principal, desk.subject_key) is None
+
+
+async def test_connection_of_somebody_else_cannot_be_signed_in_again(
+    desk: Desk, world: World
+) -> None:
+    await desk.sign_in()
+    before = len(desk.server.seen)
+    for person in (world.bob, world.charlie):
+        with pytest.raises(NotFoundError):
+            await flows.begin(desk.means, person.principal, desk.start())
+        with pytest.raises(NotFoundError):
+            await flows.client_credentials(desk.means, person.principal, desk.start())
+    assert len(desk.server.seen) == before
+
+
+async def test_w08_token_is_never_given_for_another_address(desk: Desk) -> None:
+    await desk.sign_in()
+    key, url = desk.subject_key, desk.server.mcp_url
+    assert (await bearer.access_token(desk.means, key, server_url=url)).value
+    with pytest.raises(GrantLostError) as caught:
+        await bearer.access_token(desk.means, key, server_url="https://other.example/mcp")
+    assert caught.value.reason is LostReason.SERVER_CHANGED
+    with pytest.raises(GrantLostError):
+        await bearer.access_token(desk.means, key, server_url=url)

@@ -1,6 +1,6 @@
 """The first success: connect a server, call a tool, see every JSON-RPC message of it arrive.
 
-    .venv/bin/python examples/first_success.py URL API_KEY [MCP_SERVER_URL]
+.venv/bin/python examples/first_success.py URL API_KEY [MCP_SERVER_URL]
 """
 
 from __future__ import annotations

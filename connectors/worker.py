@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
 import socket
 import time
 import uuid
@@ -90,10 +92,16 @@ class SessionWorker:
         self.keeper.on_connected = self._pick_up
         self.host.at_end.append(self._close_redis)
         await self._beat_once()
-        self.host.spawn(self._beat(), name="heartbeat")
-        self.host.spawn(self._read_lane(), name="lane")
+        for work, name in ((self._beat(), "heartbeat"), (self._read_lane(), "lane")):
+            self.host.spawn(work, name=name).add_done_callback(self._on_over)
         if self._is_slot_ours:
             self.host.spawn(self._succeed(), name="succession")
+
+    def _on_over(self, task: asyncio.Task[None]) -> None:
+        """End a process that would look alive but takes no work; its supervisor starts another."""
+        if not task.cancelled() and not self._is_draining:
+            logger.critical("worker ends itself task=%s worker=%s", task.get_name(), self.id)
+            os.kill(os.getpid(), signal.SIGTERM)
 
     async def _close_redis(self) -> None:
         lane_writer.take()

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import ECKey, Key, OKPKey, RSAKey
+from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from mcphub.core.crypto import Secret
 from oauth.errors import RegistrationUnusableError
@@ -20,7 +20,15 @@ from oauth.names import ClientAuthMethod
 
 ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 ASSERTION_SECONDS = 60
-CURVES = {"P-256": "ES256", "P-384": "ES384", "P-521": "ES512"}
+CURVES = {
+    "P-256": "ES256",
+    "P-384": "ES384",
+    "P-521": "ES512",
+    "Ed25519": "Ed25519",
+    "Ed448": "Ed448",
+}
+"""Signature by curve (RFC 7518 §3.4, RFC 9864 §2.2)."""
+ALGORITHMS = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", *CURVES.values()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +109,8 @@ def _key(text: str) -> RSAKey | ECKey | OKPKey:
     raise ValueError("neither PEM nor JWK")
 
 
-def _algorithm(key: Key) -> str:
-    if isinstance(key, RSAKey):
-        return "RS256"
-    if isinstance(key, ECKey):
-        return CURVES[key.curve_name]
-    return "EdDSA"
+def _algorithm(key: RSAKey | ECKey | OKPKey) -> str:
+    """Return what the key itself says (RFC 7517 §4.4), else the usual one of its kind."""
+    if key.alg in ALGORITHMS:
+        return key.alg
+    return "RS256" if isinstance(key, RSAKey) else CURVES[key.curve_name]

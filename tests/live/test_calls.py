@@ -201,21 +201,21 @@ def test_a_running_call_is_cancelled_up_to_the_server(newcomer: Newcomer, kind: 
 
 def test_respond_async_answers_at_once_and_the_end_is_polled(api: Api) -> None:
     started = time.monotonic()
-    queued = api.call("up", "sleep", {"ms": 1000}, headers=ASYNC)
-    assert time.monotonic() - started < 0.9
+    queued = api.call("up", "sleep", {"ms": 3000}, headers=ASYNC)
+    assert time.monotonic() - started < 2.5
     assert queued.status_code == 202
     path = queued.headers["Location"]
     assert path == f"/api/v1/calls/{queued.json()['id']}"
     assert api.http.get(path).json()["status"] in {"queued", "running"}
     short = api.http.get(path, params={"wait": "0.1"}).json()
-    assert (short["status"], short["outcome"]) == ("running", None)
+    assert (short["status"] in {"queued", "running"}, short["outcome"]) == (True, None)
     done = api.http.get(path, params={"wait": "10"}).json()
     assert (done["status"], done["delivery"]) == ("succeeded", "answered")
-    assert done["outcome"]["result"]["content"][0]["text"] == "slept 1000"
+    assert done["outcome"]["result"]["content"][0]["text"] == "slept 3000"
 
 
 def test_a_wait_that_is_too_short_answers_202_and_the_call_goes_on(api: Api) -> None:
-    queued = api.call("up", "sleep", {"ms": 2000}, headers={"Prefer": "wait=1"})
+    queued = api.call("up", "sleep", {"ms": 3000}, headers={"Prefer": "wait=1"})
     assert (queued.status_code, queued.json()["status"]) == (202, "running")
     assert api.get(f"/calls/{queued.json()['id']}", wait=10)["status"] == "succeeded"
 

@@ -11,6 +11,9 @@ import pytest
 from django.db import connection
 from pytest_django.plugin import DjangoDbBlocker
 
+from tests.fakes.mcp_servers import Kind, RunningServer
+from tests.fakes.mcp_servers import running as serving
+from tests.live.api import Api
 from tests.live.newcomer import Newcomer, newcomer_at
 from tests.live.stack import RunningHub, running
 
@@ -75,6 +78,21 @@ def _committed_rows(stack: RunningHub, django_db_blocker: DjangoDbBlocker) -> It
 def newcomer(stack: RunningHub) -> Newcomer:
     """A tenant of the test's own: no other test sees its servers, calls and events."""
     return newcomer_at(stack)
+
+
+@pytest.fixture(scope="session")
+def demo() -> Iterator[RunningServer]:
+    """A server of the suite's own that speaks both eras."""
+    with serving(Kind.DUAL) as server:
+        yield server
+
+
+@pytest.fixture
+def api(newcomer: Newcomer, demo: RunningServer) -> Api:
+    """A newcomer who is connected to the suite's own server as `up`."""
+    api = Api(newcomer.http)
+    api.connected("up", demo.url)
+    return api
 
 
 @pytest.hookimpl(wrapper=True)

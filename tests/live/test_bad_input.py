@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from typing import Any
 
@@ -13,8 +13,7 @@ from pytest_django import Settings
 from mcphub.core.types import JSONObject
 from tests.factories import unique
 from tests.fakes.hostile import tool
-from tests.fakes.mcp_servers import Kind, RunningServer
-from tests.fakes.mcp_servers import running as serving
+from tests.fakes.mcp_servers import RunningServer
 from tests.fakes.raw_server import RawServer, Request, Wire, result, serving_in_thread, text_result
 from tests.live.api import Api
 from tests.live.newcomer import Newcomer, newcomer_at
@@ -75,20 +74,6 @@ class Naming(RawServer):
         await wire.answer(result(request.id, text_result(text)))
 
 
-@pytest.fixture(scope="module")
-def demo() -> Iterator[RunningServer]:
-    with serving(Kind.DUAL) as server:
-        yield server
-
-
-@pytest.fixture
-def api(newcomer: Newcomer, demo: RunningServer) -> Api:
-    """A newcomer who is connected to the demo server as `demo2`."""
-    api = Api(newcomer.http)
-    api.connected("demo2", demo.url)
-    return api
-
-
 def problem(response: Any) -> Mapping[str, Any]:
     assert response.headers["content-type"] == "application/problem+json", response.text
     document: dict[str, Any] = response.json()
@@ -107,16 +92,16 @@ def told(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def test_unknown_server_and_a_strangers_give_the_same_answer(api: Api, stack: RunningHub) -> None:
     stranger = Api(newcomer_at(stack).http)
-    theirs = problem(stranger.call("demo2", "echo", {"text": "x"}))
+    theirs = problem(stranger.call("up", "echo", {"text": "x"}))
     nobodys = problem(stranger.call("nosuch", "echo", {"text": "x"}))
     assert (theirs["status"], theirs["code"]) == (404, "not_found")
     assert told(theirs) == told(nobodys)
-    pages = [stranger.http.get(f"/api/v1/servers/{slug}") for slug in ("demo2", "nosuch")]
+    pages = [stranger.http.get(f"/api/v1/servers/{slug}") for slug in ("up", "nosuch")]
     assert told(problem(pages[0])) == told(problem(pages[1]))
 
 
 def test_a_strangers_call_is_not_found_and_cannot_be_cancelled(api: Api, stack: RunningHub) -> None:
-    call = api.call("demo2", "echo", {"text": "x"}).headers["Mcphub-Call-Id"]
+    call = api.call("up", "echo", {"text": "x"}).headers["Mcphub-Call-Id"]
     stranger = Api(newcomer_at(stack).http)
     for path in (f"/api/v1/calls/{call}", "/api/v1/calls/00000000-0000-7000-8000-000000000000"):
         assert problem(stranger.http.get(path))["code"] == "not_found"
@@ -125,23 +110,23 @@ def test_a_strangers_call_is_not_found_and_cannot_be_cancelled(api: Api, stack: 
 
 def test_unknown_tool_is_not_found_and_reaches_nobody(api: Api, demo: RunningServer) -> None:
     before = demo.demo.executions.total()
-    found = problem(api.call("demo2", "nosuch"))
+    found = problem(api.call("up", "nosuch"))
     assert (found["status"], found["code"]) == (404, "unknown_tool")
     assert demo.demo.executions.total() == before
 
 
 def test_a_tool_that_is_switched_off_cannot_be_called_until_it_is_on(api: Api) -> None:
-    path = "/api/v1/servers/demo2/tools/echo"
+    path = "/api/v1/servers/up/tools/echo"
     assert api.http.patch(path, json={"enabled": False}).status_code == 200
-    found = problem(api.call("demo2", "echo", {"text": "x"}))
+    found = problem(api.call("up", "echo", {"text": "x"}))
     assert (found["status"], found["code"]) == (403, "tool_disabled")
     assert api.http.patch(path, json={"enabled": True}).status_code == 200
-    assert api.text("demo2", "echo", {"text": "x"}) == "x"
+    assert api.text("up", "echo", {"text": "x"}) == "x"
 
 
 def test_a_server_that_is_not_connected_says_so(api: Api) -> None:
-    assert api.http.post("/api/v1/servers/demo2/disconnect", json={}).status_code == 200
-    found = problem(api.call("demo2", "echo", {"text": "x"}))
+    assert api.http.post("/api/v1/servers/up/disconnect", json={}).status_code == 200
+    found = problem(api.call("up", "echo", {"text": "x"}))
     assert (found["status"], found["code"]) == (409, "not_connected")
 
 
@@ -150,7 +135,7 @@ def test_a_server_that_is_not_connected_says_so(api: Api) -> None:
 
 def test_wrong_argument_types_are_named_by_their_paths(api: Api, demo: RunningServer) -> None:
     before = demo.demo.executions["add"]
-    found = problem(api.call("demo2", "add", {"a": "one", "callId": 5}))
+    found = problem(api.call("up", "add", {"a": "one", "callId": 5}))
     assert (found["status"], found["code"]) == (422, "invalid_arguments")
     assert {each["path"] for each in found["errors"]} == {
         "/arguments/a",
@@ -198,7 +183,7 @@ def test_a_body_that_cannot_be_used_is_refused(
     api: Api, body: bytes, status: int, code: str
 ) -> None:
     response = api.http.post(
-        "/api/v1/servers/demo2/tools/echo/call",
+        "/api/v1/servers/up/tools/echo/call",
         content=body,
         headers={"Content-Type": "application/json"},
     )
@@ -208,15 +193,15 @@ def test_a_body_that_cannot_be_used_is_refused(
 
 def test_odd_texts_pass_both_ways_unchanged(api: Api) -> None:
     text = 'NUL \x00, quote ", \u202e bidi, \U0001f600, \u2028'
-    assert api.text("demo2", "echo", {"text": text}) == text
+    assert api.text("up", "echo", {"text": text}) == text
 
 
 def test_a_tool_error_and_a_peer_error_stay_what_they_are(api: Api) -> None:
-    failed = api.call("demo2", "fail")
+    failed = api.call("up", "fail")
     assert (failed.status_code, failed.json()["isError"]) == (200, True)
-    peer = api.http.post("/api/v1/servers/demo2/prompts/get", json={"name": "nosuch"})
+    peer = api.http.post("/api/v1/servers/up/prompts/get", json={"name": "nosuch"})
     assert peer.status_code in {200, 502}
-    unknown = problem(api.http.post("/api/v1/servers/demo2/resources/read", json={"uri": 5}))
+    unknown = problem(api.http.post("/api/v1/servers/up/resources/read", json={"uri": 5}))
     assert (unknown["status"], unknown["errors"][0]["path"]) == (422, "/uri")
 
 

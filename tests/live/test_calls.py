@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -24,19 +23,6 @@ pytestmark = pytest.mark.live
 MANY = 200
 MANY_SECONDS = 15.0
 ASYNC = {"Prefer": "respond-async"}
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[RunningServer]:
-    with serving(Kind.DUAL) as server:
-        yield server
-
-
-@pytest.fixture
-def api(newcomer: Newcomer, demo: RunningServer) -> Api:
-    api = Api(newcomer.http)
-    api.connected("up", demo.url)
-    return api
 
 
 class Hanging(RawServer):

@@ -13,10 +13,9 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.fakes.mcp_servers import Kind, RunningServer
-from tests.fakes.mcp_servers import running as serving
+from tests.fakes.mcp_servers import RunningServer
 from tests.live.api import Api
-from tests.live.newcomer import Newcomer, newcomer_at
+from tests.live.newcomer import newcomer_at
 from tests.live.stack import RunningHub
 
 pytestmark = pytest.mark.live
@@ -26,19 +25,6 @@ MOST_EVENTS = 500
 SECONDS = 15.0
 Event = dict[str, Any]
 IsLast = Callable[[Event], bool]
-
-
-@pytest.fixture(scope="module")
-def demo() -> Iterator[RunningServer]:
-    with serving(Kind.DUAL) as server:
-        yield server
-
-
-@pytest.fixture
-def api(newcomer: Newcomer, demo: RunningServer) -> Api:
-    api = Api(newcomer.http)
-    api.connected("up", demo.url)
-    return api
 
 
 @contextmanager

@@ -46,7 +46,7 @@ class EventsConsumer(TenantConsumer):
         except UnavailableError as exc:
             await self.close(TRY_AGAIN, exc.problem_code)
             return
-        await self.send(text_data=envelope("hello", seq=self._live.seq))
+        await self.send(text_data=envelope("hello", position=self._live.position))
         self._writer = asyncio.create_task(self._write(self._live), name="event socket")
 
     async def closed(self, code: int) -> None:
@@ -85,7 +85,8 @@ class EventsConsumer(TenantConsumer):
         named = [str(topic) for topic in topics]
         async with self._turn:
             await live.subscribe(named, read_since(message.get("since")))
-            await self.send(text_data=envelope("subscribed", seq=live.seq, topics=list(topics)))
+            told = envelope("subscribed", seq=live.position, topics=list(topics))
+            await self.send(text_data=told)
 
     async def _or_close(self, work: Awaitable[None]) -> None:
         try:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from contextlib import suppress
 
-from mcphub.core.errors import NotPermittedError
+from mcphub.core.errors import FieldProblem, InvalidInputError, NotPermittedError
 from mcphub.core.event_feed import Listener, feed
 from mcphub.core.event_link import Event
 from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONValue
 from tenants.principal import Principal
 from tracing.topics import Subscription, is_visible, subscription_for
+
+POSITION = re.compile(r"[0-9]{1,20}")
+LARGEST = 1 << 53
 
 
 class LiveEvents:
@@ -33,8 +36,9 @@ class LiveEvents:
         await feed().leave(self._listener)
 
     @property
-    def seq(self) -> int:
-        return self._listener.seq
+    def position(self) -> int:
+        """Where this client goes on: it has, or wants, nothing up to this number."""
+        return self._listener.position
 
     async def subscribe(self, topics: Sequence[str], since: int | None) -> None:
         """Replace the subscription; raises as `subscription_for`. Then `since` is replayed."""
@@ -81,9 +85,11 @@ def envelope(kind: str, **fields: JSONValue) -> str:
 
 
 def read_since(value: object) -> int | None:
-    """Return a position that a client gave; what is no number leads to a resync (0)."""
+    """Return a position that a client gave. Raises InvalidInputError for what is no position."""
     if value is None or value == "":
         return None
-    with suppress(TypeError, ValueError, OverflowError):
-        return min(max(int(str(value)[:20]), 0), 1 << 53)
-    return 0
+    text = str(value)
+    if not POSITION.fullmatch(text):
+        problem = FieldProblem(path="/since", message="A whole number from 0, the `seq` seen last.")
+        raise InvalidInputError(problems=[problem])
+    return min(int(text), LARGEST)

@@ -62,6 +62,13 @@ class Listener:
         """The number of the newest event of the group that this process has read."""
         return self._stream.seq
 
+    @property
+    def position(self) -> int:
+        """Where this listener goes on: what it is handed next has a higher number."""
+        if self._replay is not None:
+            return self._replay[0]
+        return self._buffer[0].seq - 1 if self._buffer else self._stream.seq
+
     async def take(self) -> Batch:
         """Wait for events, or for a resync; bounded memory however slowly it is called."""
         while True:

@@ -66,8 +66,8 @@ async def connected(
     client = Client(application, protocols=protocols, headers=headers)
     await client.open()
     hello = await client.message()
-    assert hello == {"v": 1, "type": "hello", "seq": hello["seq"]}
-    yield client, hello["seq"]
+    assert hello == {"v": 1, "type": "hello", "position": hello["position"]}
+    yield client, hello["position"]
     await client.close()
 
 
@@ -104,18 +104,25 @@ async def test_reconnected_client_gets_what_it_missed_and_then_the_present(world
         pass
     await publish(world.bob, state("missed"))
     async with connected(world.bob.headers) as (client, _):
-        await client.subscribe("servers", since=seq)
+        assert await client.subscribe("servers", since=seq) == seq
         await publish(world.bob, state("new"))
         events = [await client.message(), await client.message()]
     assert [event["server"]["id"] for event in events] == ["missed", "new"]
 
 
-@pytest.mark.parametrize("since", [0, 5, 1 << 60, "x", -1])
+@pytest.mark.parametrize("since", [0, 5, 1 << 60])
 async def test_position_that_is_gone_is_answered_by_resync(world: World, since: Any) -> None:
     await publish(world.bob, state("one"))
     async with connected(world.bob.headers) as (client, seq):
         await client.subscribe("servers", since=since)
         assert await client.message() == {"v": 1, "type": "resync", "seq": seq}
+
+
+@pytest.mark.parametrize("since", ["x", -1, 1.5, True, [1]])
+async def test_what_is_no_position_closes_the_socket(world: World, since: Any) -> None:
+    async with connected(world.bob.headers) as (client, _):
+        await client.say(type="subscribe", topics=["servers"], since=since)
+        assert await client.close_code() == consumers.BAD_MESSAGE
 
 
 async def test_emptied_redis_is_a_resync(

@@ -65,7 +65,7 @@ async def streaming(headers: Mapping[str, str], **query: Any) -> AsyncIterator[t
     frames = response.streaming_content
     stream = Stream(frames)
     number, hello = await stream.message()
-    assert hello == {"v": 1, "type": "hello", "seq": number}
+    assert hello == {"v": 1, "type": "hello", "position": number}
     yield stream, number
     await frames.aclose()
 
@@ -107,9 +107,22 @@ async def test_last_event_id_resumes_without_loss(world: World) -> None:
         assert (await stream.message())[1]["id"] == "missed"
 
 
+async def test_a_drop_right_after_hello_loses_nothing(world: World) -> None:
+    async with streaming(world.bob.headers) as (_, seq):
+        pass
+    await publish(world.bob, "missed")
+    async with streaming(world.bob.headers, since=seq) as (_, last_event_id):
+        assert last_event_id == seq
+    headers = {**world.bob.headers, "Last-Event-ID": str(last_event_id)}
+    async with streaming(headers) as (stream, _):
+        assert (await stream.message())[1]["id"] == "missed"
+
+
 async def test_position_that_is_gone_is_answered_by_resync(world: World) -> None:
-    async with streaming(world.bob.headers, since=3) as (stream, seq):
-        assert await stream.message() == (seq, {"v": 1, "type": "resync", "seq": seq})
+    async with streaming(world.bob.headers) as (_, newest):
+        pass
+    async with streaming(world.bob.headers, since=3) as (stream, _):
+        assert await stream.message() == (newest, {"v": 1, "type": "resync", "seq": newest})
 
 
 async def test_quiet_stream_beats(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,5 +150,7 @@ async def test_stream_is_refused_as_a_problem(world: World) -> None:
     assert await refused({}) == (401, "not_authenticated")
     assert await refused(world.bob.headers, topics="server:alices") == (404, "not_found")
     assert await refused(world.bob.headers, topics="nonsense") == (422, "invalid_input")
+    assert await refused(world.bob.headers, since="x") == (422, "invalid_input")
+    assert await refused(world.bob.headers, since=-1) == (422, "invalid_input")
     response = await AsyncClient().post(PATH, headers=dict(world.bob.headers))
     assert response.status_code in {403, 405}

@@ -101,7 +101,8 @@ async def _frames(live: LiveEvents, principal: Principal) -> AsyncIterator[str]:
     watch = _Watch(principal)
     beat_at = time.monotonic() + BEAT_SECONDS
     try:
-        yield f"retry: 2000\n{_frame(live.seq, envelope('hello', seq=live.seq))}"
+        position = live.position  # an id before the replay: who is cut off here asks again for it
+        yield f"retry: 2000\n{_frame(position, envelope('hello', position=position))}"
         while True:
             try:
                 async with asyncio.timeout(CHECK_SECONDS):
@@ -196,8 +197,9 @@ describe(
         "operationId": "streamEvents",
         "description": "The events of `/ws/v1/events` as Server-Sent Events, from `since` on.",
         "parameters": [
-            {"name": n, "in": "query", "schema": {"type": "string"}}
-            for n in ("topics", "since", "ticket")
+            {"name": "topics", "in": "query", "schema": {"type": "string"}},
+            {"name": "since", "in": "query", "schema": {"type": "integer", "minimum": 0}},
+            {"name": "ticket", "in": "query", "schema": {"type": "string"}},
         ],
         "responses": {
             "200": {"description": "A stream of events.", "content": {"text/event-stream": {}}}

@@ -40,24 +40,27 @@ class Shown:
     authorization: str = field(default="", repr=False)
     session_key: str = field(default="", repr=False)
     tenant: str = ""
-    end_user: str = ""
+    end_user: str | None = None
+    """None: no such header; an empty one names nobody and is refused."""
     origin: str = ""
 
     @classmethod
     def from_parts(cls, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Shown:
         """Read case-insensitive headers, or headers in lower case."""
+        end_user = headers.get("mcphub-end-user")
         return cls(
             authorization=headers.get("authorization", ""),
             session_key=cookies.get(settings.SESSION_COOKIE_NAME, ""),
             tenant=headers.get("mcphub-tenant", ""),
-            end_user=_utf8(headers.get("mcphub-end-user", "")),
+            end_user=None if end_user is None else _utf8(end_user),
             origin=headers.get("origin", ""),
         )
 
     @property
     def digest(self) -> bytes:
         """Names the credential in the cache; the origin is checked on every request instead."""
-        parts = (self.authorization, self.session_key, self.tenant, self.end_user)
+        end_user = "" if self.end_user is None else f"={self.end_user}"
+        parts = (self.authorization, self.session_key, self.tenant, end_user)
         whole = "\0".join(str(len(part)) + ":" + part for part in parts)
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
 
@@ -67,7 +70,8 @@ def resolve(shown: Shown) -> Principal:
 
     Raises NotAuthenticatedError (`not_authenticated`, `invalid_credential`, `credential_expired`,
     `credential_revoked`, `tenant_inactive`, `member_inactive`) and NotPermittedError
-    (`origin_not_allowed`, `not_a_member`, `not_permitted`).
+    (`origin_not_allowed`, `not_a_member`, `not_permitted`); InvalidInputError for an end user's id
+    that cannot be one.
     """
     return known(shown) or _look_up(shown)
 
@@ -133,13 +137,13 @@ def _read(shown: Shown) -> Principal:
         token = token.strip()
         if scheme.lower() == "bearer" and token.startswith(KEY_PREFIX):
             return _by_api_key(token, shown.end_user)
-        if shown.end_user:
+        if shown.end_user is not None:
             raise _end_user_refused()
         if scheme.lower() == "bearer" and token.startswith(SESSION_PREFIX):
             return _by_connect_session(token)
         raise _invalid()
     if shown.session_key:
-        if shown.end_user:
+        if shown.end_user is not None:
             raise _end_user_refused()
         return _by_login(shown)
     raise NotAuthenticatedError
@@ -148,7 +152,7 @@ def _read(shown: Shown) -> Principal:
 # --- API keys --------------------------------------------------------------------------------
 
 
-def _by_api_key(token: str, end_user: str) -> Principal:
+def _by_api_key(token: str, end_user: str | None) -> Principal:
     key_id, _, secret = token[len(KEY_PREFIX) :].partition("_")
     key = _key_by(key_id)
     if not hmac.compare_digest(hash_of(secret), key.secret_hash):
@@ -158,7 +162,7 @@ def _by_api_key(token: str, end_user: str) -> Principal:
     _mark_used(key)
     scopes = scopes_of(key.member, key.scopes)
     member = key.member
-    if end_user:
+    if end_user is not None:
         if Scope.ACT_AS not in scopes:
             raise _end_user_refused()
         member = end_user_member(key.member.tenant_id, end_user)
@@ -177,7 +181,8 @@ def end_user_member(
     tenant_id: UUID, external_id: str, *, email: str = "", display_name: str = ""
 ) -> Membership:
     """Return the tenant's end user with this id of the app's own, made on first sight."""
-    if len(external_id) > EXTERNAL_ID_MAX or not external_id.isprintable():
+    is_usable = 0 < len(external_id) <= EXTERNAL_ID_MAX and external_id.isprintable()
+    if not is_usable or external_id.isspace():
         raise InvalidInputError(
             f"An end user's id has 1 to {EXTERNAL_ID_MAX} printable characters."
         )

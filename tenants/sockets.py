@@ -25,6 +25,7 @@ from django.http.request import split_domain_port, validate_host
 from mcphub.core.clock import now
 from mcphub.core.errors import (
     HubError,
+    InvalidInputError,
     NotAuthenticatedError,
     NotPermittedError,
     UnavailableError,
@@ -71,6 +72,8 @@ class TenantConsumer(AsyncWebsocketConsumer):
         except NotPermittedError as exc:
             if exc.problem_code == "origin_not_allowed":
                 raise DenyConnection from exc
+            await self._refuse(offered, NOT_PERMITTED, exc)
+        except InvalidInputError as exc:
             await self._refuse(offered, NOT_PERMITTED, exc)
         except NotAuthenticatedError as exc:
             await self._refuse(offered, NOT_AUTHENTICATED, exc)
@@ -163,7 +166,7 @@ class _Watch:
                 logger.warning("socket not re-checked error=%s", type(exc).__name__)
                 continue
             except HubError as exc:
-                is_known = isinstance(exc, NotPermittedError)
+                is_known = isinstance(exc, NotPermittedError | InvalidInputError)
                 code = NOT_PERMITTED if is_known else NOT_AUTHENTICATED
                 await self.consumer.close(code, exc.problem_code)
                 return

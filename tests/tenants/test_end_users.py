@@ -63,13 +63,26 @@ def test_id_may_be_any_printable_text(client: Client, world: World) -> None:
     assert client.get(CURRENT, headers=headers).json()["member"]["externalId"] == name
 
 
-def test_id_that_is_too_long_or_unprintable_is_a_422(client: Client, world: World) -> None:
-    names = ("u" * 201, "a\tb")
+def test_id_that_is_empty_too_long_or_unprintable_is_a_422(client: Client, world: World) -> None:
+    names = ("", "  ", "\u00a0", "u" * 201, "a\tb")
     answers = [
         client.get(CURRENT, headers=bearer(world.alice.key, mcphub_end_user=name)).status_code
         for name in names
     ]
-    assert answers == [422, 422]
+    assert answers == [422] * len(names)
+
+
+def test_empty_id_is_not_taken_for_the_keys_owner_in_an_async_view(
+    client: Client, world: World
+) -> None:
+    client.get(CURRENT, headers=world.alice.headers)
+    answer = client.post(
+        "/api/v1/servers/none/tools/none/call",
+        "{}",
+        content_type="application/json",
+        headers=bearer(world.alice.key, mcphub_end_user=""),
+    )
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
 
 
 def test_switched_off_end_user_is_a_401(client: Client, world: World) -> None:

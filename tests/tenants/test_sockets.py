@@ -207,3 +207,10 @@ async def test_closing_ends_the_watch(world: World) -> None:
     assert len(invalidation.hub.listeners) == before
     names = [task.get_coro().__qualname__ for task in asyncio.all_tasks()]  # type: ignore[union-attr]
     assert "_Watch._run" not in names
+
+
+async def test_socket_for_an_end_user_without_a_name_is_closed(world: World) -> None:
+    headers = {"authorization": f"Bearer {world.alice.key}", "mcphub-end-user": ""}
+    channel = socket(**headers)
+    assert await channel.open() == ""
+    assert await channel.close_code() == 4403

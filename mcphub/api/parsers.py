@@ -10,13 +10,18 @@ from django.conf import settings
 from rest_framework.parsers import JSONParser
 
 from mcphub.api.errors import BodyTooLargeError, MalformedRequestError
-from mcphub.core.types import JSONValue
+from mcphub.core.types import JSONObject, JSONValue
 
 
 def read_json(body: bytes) -> JSONValue:
-    """Return the value. Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep."""
+    """Return the value.
+
+    Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep, a member given twice.
+    """
     try:
-        value: JSONValue = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        value: JSONValue = json.loads(
+            body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_object_of
+        )
     except (ValueError, RecursionError) as exc:
         raise MalformedRequestError("The body is not JSON.") from exc
     return value
@@ -36,6 +41,14 @@ class BoundedJSONParser(JSONParser):
         if len(body) > limit:
             raise BodyTooLargeError(f"The body may have {limit} bytes.")
         return read_json(body)
+
+
+def _object_of(pairs: list[tuple[str, JSONValue]]) -> JSONObject:
+    """Readers differ in which of two equal names counts (RFC 8259 §4): neither does here."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise MalformedRequestError("An object of the body has two members of one name.")
+    return found
 
 
 def _refuse_constant(name: str) -> NoReturn:

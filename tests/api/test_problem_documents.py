@@ -144,6 +144,8 @@ def test_body_that_cannot_be_read_is_refused(
     ("body", "status", "code"),
     [
         (b'{"a": NaN}', 400, "malformed_request"),
+        (b'{"a": 1, "a": 2}', 400, "malformed_request"),
+        (b'{"a": [{"b": 1, "\\u0062": 2}]}', 400, "malformed_request"),
         (b'{"a": "' + b"\xff" + b'"}', 400, "malformed_request"),
         (b"[1]", 422, "invalid_input"),
         (b'{"a": "' + b"x" * 100 + b'"}', 413, "body_too_large"),

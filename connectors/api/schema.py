@@ -115,7 +115,8 @@ PREFER = {
     "name": "Prefer",
     "in": "header",
     "schema": TEXT,
-    "description": "`respond-async` answers at once, `wait=N` after at most N seconds (RFC 7240).",
+    "description": "`respond-async` answers at once, `wait=N` after at most N seconds (RFC 7240); "
+    "a preference, so more than MCPHUB_CALL_WAIT (60) is taken as that.",
 }
 IDEMPOTENCY_KEY = {
     "name": "Idempotency-Key",
@@ -219,7 +220,11 @@ def describe_calls() -> None:
                 "responses": call_answers(OBJECT, "The server's result, every field kept."),
             },
         )
-    wait = in_query("wait", {"type": "number", "minimum": 0}, "Seconds to wait for the end.")
+    wait = in_query(
+        "wait",
+        {"type": "number", "minimum": 0},
+        "Seconds to wait for the end; more than MCPHUB_CALL_WAIT (60) is a 422.",
+    )
     one = {
         "operationId": "getCall",
         "summary": "One call with its outcome.",

@@ -131,7 +131,8 @@ def _wait_of(request: HttpRequest) -> float:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not 0 <= seconds <= 1e6:  # NaN compares false
-        problem = FieldProblem(path="/wait", message="Seconds, 0 or more.")
+    longest = float(settings.CALL_WAIT)
+    if not 0 <= seconds <= longest:  # NaN compares false
+        problem = FieldProblem(path="/wait", message=f"Seconds from 0 to {longest:g}.")
         raise InvalidInputError(problems=[problem])
-    return min(seconds, float(settings.CALL_WAIT))
+    return seconds

@@ -149,9 +149,11 @@ def test_calls_of_others_are_not_there(client: Client, world: World) -> None:
     assert ToolCall.unscoped.get(pk=call.pk).status == "queued"
 
 
-@pytest.mark.parametrize("wait", ["x", "-1", "nan"])
+@pytest.mark.parametrize("wait", ["x", "-1", "nan", "60.5", "99999"])
 @pytest.mark.django_db(transaction=True)
-def test_a_wait_that_is_no_number_is_refused(client: Client, world: World, wait: str) -> None:
+def test_a_wait_that_is_no_number_or_too_long_is_refused(
+    client: Client, world: World, wait: str
+) -> None:
     call = make_call(world.alice, make_connected(world.alice, "mine"), status="failed")
 
     answer = client.get(f"{CALLS}/{call.pk}?wait={wait}", headers=world.alice.headers)

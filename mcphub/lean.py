@@ -26,6 +26,7 @@ from django.urls.resolvers import RegexPattern, ResolverMatch
 
 from mcphub.api.errors import BodyTooLargeError, MalformedRequestError, problem_response
 from mcphub.api.headers import SecurityHeadersMiddleware
+from mcphub.api.parsers import body_limit
 from mcphub.core.errors import UnavailableError
 from tenants.cors import TenantCorsMiddleware
 
@@ -36,8 +37,6 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 BODY_SECONDS = 30.0
-ENVELOPE_BYTES = 64 << 10
-"""What a body may hold beside the arguments."""
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ class LeanApplication:
             return
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await _read_body(receive, _body_limit())
+                body = await _read_body(receive, body_limit())
         except ClientGoneError:
             return
         except (BodyTooLargeError, TimeoutError) as exc:
@@ -113,10 +112,6 @@ async def _view(request: HttpRequest) -> HttpResponseBase:
         raise SuspiciousOperation
     response = await match.func(request, *match.args, **match.kwargs)
     return cast("HttpResponseBase", response)
-
-
-def _body_limit() -> int:
-    return int(settings.MAX_ARGUMENT_BYTES) + ENVELOPE_BYTES
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:

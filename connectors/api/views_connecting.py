@@ -12,18 +12,18 @@ from connectors.server_spec import ServerSpec
 from connectors.services import connections, diagnose
 from connectors.services.settling import settling
 from mcphub.api.asynchronous import json_body
+from mcphub.api.parsers import body_limit
 from mcphub.core.types import JSONObject
 from tenants.api.asynchronous import async_view
 from tenants.principal import Principal, Scope
 
 SETTLE_SECONDS = 2.0
-BODY_BYTES = 16 << 10
 
 
 @async_view("POST", scope=Scope.SERVERS_CONNECT)
 async def connect(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
     """Answer 200 once the state has settled, 202 while it is still on its way."""
-    inputs.ConnectInput.read(json_body(request, limit=BODY_BYTES))
+    inputs.ConnectInput.read(json_body(request, limit=body_limit()))
     row = await threads.run(_connect, principal, server)
     if "respond-async" not in request.headers.get("Prefer", ""):
         await settling().wait(row.pk, SETTLE_SECONDS)
@@ -37,7 +37,7 @@ async def connect(request: HttpRequest, principal: Principal, server: str) -> Ht
 @async_view("POST", scope=Scope.SERVERS_CONNECT)
 async def diagnosis(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
     """Answer an ordered checklist, made by this web process with the stored credentials."""
-    json_body(request, limit=BODY_BYTES)
+    json_body(request, limit=body_limit())
     spec = await threads.run(_spec, principal, server)
     steps = await diagnose.diagnose(spec)
     body: JSONObject = {

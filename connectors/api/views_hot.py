@@ -15,19 +15,19 @@ from connectors.models import ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
 from connectors.services import tool_calls
 from mcphub.api.asynchronous import json_body
+from mcphub.api.parsers import body_limit
 from mcphub.core.errors import FieldProblem, InvalidInputError, NotFoundError
 from mcphub.core.types import JSONObject, JSONValue
 from tenants.api.asynchronous import async_view
 from tenants.principal import Principal, Scope
 
-ENVELOPE_BYTES = 64 << 10
 READ_MEMBERS = frozenset({"uri", "_meta", "timeoutMs"})
 PROMPT_MEMBERS = frozenset({"name", "arguments", "_meta", "timeoutMs"})
 COMPLETE_MEMBERS = frozenset({"ref", "argument", "context", "_meta", "timeoutMs"})
 
 
 def body_of(request: HttpRequest) -> JSONObject:
-    return json_body(request, limit=settings.MAX_ARGUMENT_BYTES + ENVELOPE_BYTES)
+    return json_body(request, limit=body_limit())
 
 
 @async_view("POST", scope=Scope.TOOLS_CALL)

@@ -12,6 +12,14 @@ from rest_framework.parsers import JSONParser
 from mcphub.api.errors import BodyTooLargeError, MalformedRequestError
 from mcphub.core.types import JSONObject, JSONValue
 
+ENVELOPE_BYTES = 64 << 10
+"""What a request body may hold beside the arguments of a call."""
+
+
+def body_limit() -> int:
+    """Return the most bytes that the body of any request to the API may have."""
+    return int(settings.MAX_ARGUMENT_BYTES) + ENVELOPE_BYTES
+
 
 def read_json(body: bytes) -> JSONValue:
     """Return the value.
@@ -36,7 +44,7 @@ class BoundedJSONParser(JSONParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        limit: int = settings.MAX_BODY_BYTES
+        limit = body_limit()
         body = stream.read(limit + 1)
         if len(body) > limit:
             raise BodyTooLargeError(f"The body may have {limit} bytes.")

@@ -9,6 +9,7 @@ import pytest
 from django.test import AsyncClient, Client
 from pytest_django.fixtures import Settings
 
+from mcphub.api import parsers
 from mcphub.api.problems import PROBLEMS
 from tenants.principal import Scope
 from tests.api.urls import SECRET
@@ -171,16 +172,16 @@ def test_deep_nesting_is_refused_by_drf_views_too(client: Client, world: World) 
 def test_body_over_the_limit_is_refused_by_drf_views_too(
     client: Client, world: World, settings: Settings
 ) -> None:
-    settings.MAX_BODY_BYTES = 10
+    settings.MAX_ARGUMENT_BYTES = 10
     answer = client.post(
         "/api/v1/shelf",
-        {"isOpen": True},
+        {"isOpen": True, "padding": "x" * parsers.ENVELOPE_BYTES},
         content_type="application/json",
         headers=world.bob.headers,
     )
     assert answer.status_code == 413
     assert answer.json() == problem(
-        "body_too_large", "/api/v1/shelf", "The body may have 10 bytes."
+        "body_too_large", "/api/v1/shelf", "The body may have 65546 bytes."
     )
 
 

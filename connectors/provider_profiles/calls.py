@@ -31,9 +31,10 @@ def read_call(wanted: Format, body: JSONObject) -> ModelCall:
             inner = {**body, "arguments": body.get("input")}
             return _call(body.get("id"), inner, ("/name", "/input"))
         case Format.GEMINI | Format.GEMINI_OPENAPI:
-            inner = _object(body.get("functionCall"), "/functionCall")
+            root = "/functionCall" if "functionCall" in body else ""  # a whole part, or its inside
+            inner = _object(body["functionCall"], root) if root else body
             inner = {**inner, "arguments": inner.get("args")}
-            return _call(inner.get("id"), inner, ("/functionCall/name", "/functionCall/args"))
+            return _call(inner.get("id"), inner, (f"{root}/name", f"{root}/args"))
         case Format.MCP | Format.JSON_SCHEMA:
             return _call(body.get("id"), body, ("/name", "/arguments"))
 

@@ -37,6 +37,7 @@ CALL = ModelCall(id="call_1", public_name="linear__search", arguments={"q": "x"}
             {"functionCall": {"id": "call_1", "name": "linear__search", "args": {"q": "x"}}},
             CALL,
         ),
+        (Format.GEMINI, {"id": "call_1", "name": "linear__search", "args": {"q": "x"}}, CALL),
         (
             Format.GEMINI_OPENAPI,
             {"functionCall": {"name": "linear__search"}},
@@ -66,6 +67,9 @@ def test_the_call_object_of_a_model_is_read(
         (Format.OPENAI_RESPONSES, {"name": 1}, "/name"),
         (Format.ANTHROPIC, {"name": "a", "input": []}, "/input"),
         (Format.GEMINI, {"functionCall": {"name": "a", "args": 1}}, "/functionCall/args"),
+        (Format.GEMINI, {"functionCall": None, "name": "a"}, "/functionCall"),
+        (Format.GEMINI, {"name": "a", "args": 1}, "/args"),
+        (Format.GEMINI_OPENAPI, {}, "/name"),
         (Format.MCP, {"name": "a", "arguments": "x"}, "/arguments"),
     ],
 )

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import quote, quote_plus
 
+from mcphub.core.types import JSONValue
+
 MARK = "[redacted]"
 SHORTEST = 4
 SHORTEST_ENCODED = 8
@@ -106,6 +108,21 @@ class KnownSecrets:
 
     def is_one(self, text: str) -> bool:
         return text in self._exact
+
+    def hidden(self, value: JSONValue) -> JSONValue:
+        """Return a JSON value with every secret in its texts hidden; the same one without any."""
+        if not self._forms or not self.is_in(json.dumps(value, ensure_ascii=False)):
+            return value
+        return self._hidden(value)
+
+    def _hidden(self, value: JSONValue) -> JSONValue:
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, list):
+            return [self._hidden(item) for item in value]
+        if isinstance(value, dict):
+            return {self.hide(key): self._hidden(item) for key, item in value.items()}
+        return value
 
     def hide(self, text: str) -> str:
         for form in self._forms:

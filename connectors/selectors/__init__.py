@@ -31,7 +31,7 @@ from connectors.selectors.servers import (
     tools_of_all,
     view_of,
 )
-from connectors.selectors.spec import secret_texts, spec_for
+from connectors.selectors.spec import kept_secrets, secret_texts, spec_for
 from connectors.selectors.views import (
     AuthView,
     CallTarget,
@@ -63,6 +63,7 @@ __all__ = [
     "connectors_for",
     "free_slug",
     "is_virtual",
+    "kept_secrets",
     "listing_for",
     "preset_url",
     "public_tool_for_call",

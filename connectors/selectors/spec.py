@@ -10,6 +10,9 @@ from connectors.selectors.connections import server_of
 from connectors.server_spec import AuthType, Era, ServerSpec, Transport
 from mcphub.core.crypto import Secret
 from mcphub.core.types import JSONObject, JSONValue
+from tracing.secrets import KnownSecrets
+
+SHORTEST_KEPT = 8
 
 
 def spec_for(connection: Connection) -> ServerSpec:
@@ -46,6 +49,14 @@ def secret_texts(spec: ServerSpec) -> list[str]:
     values = [secret.value for secret in (*spec.headers.values(), *spec.environment.values())]
     bare = [value.split(" ", 1)[1] for value in values if value.lower().startswith("bearer ")]
     return [*values, *bare]
+
+
+def kept_secrets(spec: ServerSpec) -> KnownSecrets:
+    """Return the secrets of a spec that must not be in what is kept of its server.
+
+    Short values are left alone there: they are no secrets, and words of descriptions and names.
+    """
+    return KnownSecrets(text for text in secret_texts(spec) if len(text) >= SHORTEST_KEPT)
 
 
 def _user_headers(connection: Connection, server: Connector | CustomServer) -> Mapping[str, Secret]:

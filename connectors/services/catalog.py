@@ -19,6 +19,7 @@ from mcphub.core import clock
 from mcphub.core.errors import NotFoundError
 from mcphub.core.types import JSONObject, JSONValue
 from tenants.principal import Principal
+from tracing.secrets import NO_SECRETS, KnownSecrets
 
 LONGEST_NAME = 500
 DIGESTED = ("name", "description", "inputSchema", "outputSchema", "annotations")
@@ -41,11 +42,16 @@ class FetchedList:
 
 
 def store(
-    connection_id: uuid.UUID, lists: Sequence[FetchedList], *, fence: Fence | None = None
+    connection_id: uuid.UUID,
+    lists: Sequence[FetchedList],
+    *,
+    fence: Fence | None = None,
+    secrets: KnownSecrets = NO_SECRETS,
 ) -> events.ToolChanges | None:
     """Store lists of a connection; announce `tool.changed` when anything in them is new.
 
-    None, and nothing stored, when the lease behind `fence` is gone.
+    `secrets` are hidden wherever a server repeats them. None, and nothing stored, when the lease
+    behind `fence` is gone.
     """
     rows = Connection.unscoped.filter(pk=connection_id)
     if fence is not None:
@@ -54,7 +60,7 @@ def store(
         row = rows.select_for_update().first()
         if row is None:
             return None
-        lists = [_usable(each) for each in lists]
+        lists = [_usable(each, secrets) for each in lists]
         is_changed = _store_lists(row, lists)
         changes = events.ToolChanges()
         for each in lists:
@@ -130,15 +136,19 @@ def _cleaned(value: JSONValue) -> JSONValue:
     return value
 
 
-def _usable(fetched: FetchedList) -> FetchedList:
+def _usable(fetched: FetchedList, secrets: KnownSecrets) -> FetchedList:
     """Return the list without what cannot be kept; each such item is a problem with its reason."""
     problems = list(fetched.problems)
     items: list[JSONObject] = []
     seen: set[str] = set()
     for index, item in enumerate(fetched.items):
-        kept = storable(item)
+        kept = secrets.hidden(storable(item))
         name = kept.get("name") if isinstance(kept, dict) else None
         reason = _reason(fetched.kind, name, seen)
+        if fetched.kind == ListingKind.TOOLS and secrets.hidden(item.get("name")) != item.get(
+            "name"
+        ):
+            reason = "name_holds_secret"  # under another name it could not be called
         if reason is not None:
             shown = name[:LONGEST_NAME] if isinstance(name, str) else None
             problems.append({"index": index, "name": shown, "reason": reason})
@@ -147,11 +157,16 @@ def _usable(fetched: FetchedList) -> FetchedList:
     return FetchedList(
         kind=fetched.kind,
         items=items,
-        problems=problems,
+        problems=[_hidden_object(problem, secrets) for problem in problems],
         is_complete=fetched.is_complete,
         error=fetched.error,
         ttl_ms=fetched.ttl_ms,
     )
+
+
+def _hidden_object(value: JSONObject, secrets: KnownSecrets) -> JSONObject:
+    hidden = secrets.hidden(value)
+    return hidden if isinstance(hidden, dict) else {}
 
 
 def _reason(kind: ListingKind, name: JSONValue, seen: set[str]) -> str | None:

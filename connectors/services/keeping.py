@@ -146,7 +146,8 @@ class Keeper:
         if lease is None or session is None:
             return
         lists = await listings.fetch(session, kinds)
-        if not await self._threads.run(catalog.store, connection_id, lists, fence=lease.fence):
+        store = partial(catalog.store, fence=lease.fence, secrets=lease.secrets)
+        if not await self._threads.run(store, connection_id, lists):
             await self.check_leases()
         await self._teach(connection_id, lists)
 

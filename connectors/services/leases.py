@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -28,6 +28,7 @@ from connectors.upstream.session import Opened
 from mcphub.core import clock
 from mcphub.core.errors import HubError, UnavailableError
 from mcphub.core.types import JSONObject
+from tracing.secrets import NO_SECRETS, KnownSecrets
 
 
 class StdioDisabledError(HubError):
@@ -50,6 +51,8 @@ class Lease:
     auto_reconnect: bool
     attempt: int
     server: tuple[type[Connector | CustomServer], uuid.UUID]
+    secrets: KnownSecrets = NO_SECRETS
+    """What the server may repeat and nobody may store in clear."""
 
 
 class Outcome(StrEnum):
@@ -128,6 +131,7 @@ def _taken(row: Connection, fence: Fence) -> Claim:
         spec = selectors.spec_for(row)
     except HubError as exc:
         return Claim(outcome=Outcome.TAKEN, lease=lease, fault=exc)
+    lease = replace(lease, secrets=selectors.kept_secrets(spec))
     if spec.transport is Transport.STDIO and not settings.STDIO_ENABLED:
         return Claim(outcome=Outcome.TAKEN, lease=lease, fault=StdioDisabledError())
     return Claim(outcome=Outcome.TAKEN, lease=lease, spec=spec)
@@ -150,13 +154,13 @@ def record_open(
             connected_at=clock.now(),
             transport_used=opened.transport.value,
             era=opened.era.value,
-            protocol_version=opened.protocol_version[:20],
-            server_info=_bounded(opened.server_info),
-            capabilities=_bounded(opened.capabilities),
-            instructions=catalog.clean_text(opened.instructions)[:LARGEST_INFO],
+            protocol_version=lease.secrets.hide(opened.protocol_version)[:20],
+            server_info=_bounded(opened.server_info, lease.secrets),
+            capabilities=_bounded(opened.capabilities, lease.secrets),
+            instructions=catalog.clean_text(lease.secrets.hide(opened.instructions))[:LARGEST_INFO],
         )
         if is_moved:
-            catalog.store(lease.connection_id, lists, fence=lease.fence)
+            catalog.store(lease.connection_id, lists, fence=lease.fence, secrets=lease.secrets)
             if opened.is_era_certain:
                 remember_era(lease, opened.era.value, opened.transport.value)
     return is_moved
@@ -174,7 +178,7 @@ def record_retry(
         steps=steps,
         attempt=lease.attempt + 1,
         next_retry_at=at,
-        last_error=faults.last_error(error),
+        last_error=lease.secrets.hidden(faults.last_error(error)),
         connected_at=None,
     )
     return with_attempt(lease, lease.attempt + 1) if is_moved else None
@@ -190,19 +194,13 @@ def record_end(lease: Lease, to: State, error: HubError, steps: Sequence[Step]) 
         steps=steps,
         held_by="",
         next_retry_at=None,
-        last_error=faults.last_error(error),
+        last_error=lease.secrets.hidden(faults.last_error(error)),
         connected_at=None,
     )
 
 
 def with_attempt(lease: Lease, attempt: int) -> Lease:
-    return Lease(
-        connection_id=lease.connection_id,
-        fence=lease.fence,
-        auto_reconnect=lease.auto_reconnect,
-        attempt=attempt,
-        server=lease.server,
-    )
+    return replace(lease, attempt=attempt)
 
 
 def pass_on(lease: Lease) -> bool:
@@ -282,9 +280,9 @@ def remember_era(lease: Lease, era: str, transport: str) -> None:
     )
 
 
-def _bounded(value: JSONObject) -> JSONObject:
+def _bounded(value: JSONObject, secrets: KnownSecrets) -> JSONObject:
     """Return what can be stored of a server's description of itself."""
-    cleaned = catalog.storable(value)
+    cleaned = catalog.storable(secrets.hidden(value))
     if not isinstance(cleaned, dict) or len(catalog.canonical(cleaned)) > LARGEST_INFO:
         return {}
     return cleaned

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from weakref import WeakKeyDictionary
 
-from connectors import events
+from connectors import events, selectors
 from connectors.upstream.host import SessionKey
 from mcphub.core.types import JSONObject
+from tracing.secrets import KnownSecrets
 
 METHOD = "notifications/message"
 PER_SECOND = 50
@@ -18,6 +19,7 @@ class ServerLogs:
 
     def __init__(self) -> None:
         self._counts: WeakKeyDictionary[SessionKey, tuple[int, int]] = WeakKeyDictionary()
+        self._secrets: WeakKeyDictionary[SessionKey, KnownSecrets] = WeakKeyDictionary()
 
     def note(self, key: SessionKey, method: str, params: JSONObject) -> None:
         """Take a notification; only log messages matter."""
@@ -28,4 +30,7 @@ class ServerLogs:
         count = count + 1 if second == now else 1
         self._counts[key] = (now, count)
         if count <= PER_SECOND:
-            events.announce_call_log(key.spec, params)
+            secrets = self._secrets.setdefault(key, selectors.kept_secrets(key.spec))
+            shown = secrets.hidden(params)
+            if isinstance(shown, dict):
+                events.announce_call_log(key.spec, shown)

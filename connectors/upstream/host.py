@@ -12,9 +12,10 @@ import threading
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
+from connectors import selectors
 from connectors.server_spec import ServerSpec
 from connectors.upstream.errors import session_closed
 from connectors.upstream.session import (
@@ -197,10 +198,10 @@ class SessionHost:
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
         """Send one request on the open session. Raises UpstreamError unsent when there is none."""
-        session = self.session(connection_id)
-        if session is None:
+        session, key = self.session(connection_id), self.key_of(connection_id)
+        if session is None or key is None:
             raise session_closed()
-        return await session.request(request)
+        return await session.request(_discreet(request, key.spec))
 
     async def close(self, connection_id: uuid.UUID) -> None:
         """Close a session, also one that is still opening; bounded. Idempotent."""
@@ -356,3 +357,17 @@ def _look_at(future: asyncio.Future[Opened]) -> None:
     """Mark a failed opening as seen, so that asyncio does not log it when nobody waits."""
     if not future.cancelled():
         future.exception()
+
+
+def _discreet(request: UpstreamRequest, spec: ServerSpec) -> UpstreamRequest:
+    """Hide the session's own secrets in progress, which is announced and kept in clear."""
+    told = request.on_progress
+    if told is None:
+        return request
+
+    def tell(params: JSONObject) -> None:
+        shown = selectors.kept_secrets(spec).hidden(params)
+        if isinstance(shown, dict):
+            told(shown)
+
+    return replace(request, on_progress=tell)

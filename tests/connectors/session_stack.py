@@ -17,6 +17,7 @@ from connectors.upstream.session import UpstreamRequest
 from connectors.worker import SessionWorker
 from mcphub.core.clock import Deadline
 from mcphub.core.errors import HubError
+from mcphub.core.types import JSONObject
 from tenants.principal import Principal
 from tests import factories
 from tests.waiting import eventually
@@ -76,12 +77,19 @@ class Stack:
         """Connect as a member does, with this worker taking the task."""
         return self.open(connections.connect(principal, connection))
 
-    def call(self, connection: Connection, tool: str) -> HubError | None:
+    def call(
+        self,
+        connection: Connection,
+        tool: str,
+        *,
+        on_progress: Callable[[JSONObject], None] | None = None,
+    ) -> HubError | None:
         """Call a tool straight on the session; returns what it failed with."""
         request = UpstreamRequest(
             method="tools/call",
             params={"name": tool, "arguments": {}},
             deadline=Deadline.after(SECONDS),
+            on_progress=on_progress,
         )
         try:
             self.worker.host.run(self.worker.keeper.request(connection.pk, request), SECONDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +11,7 @@ from redis import Redis
 
 from connectors import events
 from connectors.models import CatalogListing, CatalogTool, Connection, ListingKind
-from connectors.services import catalog
+from connectors.services import catalog, connections
 from connectors.services.catalog import FetchedList
 from mcphub.core.errors import NotFoundError
 from mcphub.core.types import JSONObject, JSONValue
@@ -21,9 +22,11 @@ from tests.fakes.mcp_servers import Kind, running
 from tests.fakes.raw_server import ECHO, RawServer, Request, Wire, serving_in_thread
 from tests.waiting import eventually
 from tests.world import World
+from tracing.secrets import MARK
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+SECRET = "canary-7f3a91c2e4"
 ODD: JSONObject = {
     "name": "odd.tool",
     "inputSchema": {"type": "object"},
@@ -256,3 +259,63 @@ def test_a_tool_of_a_stranger_cannot_be_switched(row: Connection, world: World) 
     with pytest.raises(NotFoundError):
         catalog.set_tool_enabled(world.alice.principal, row, "b", is_enabled=False)
     assert CatalogTool.unscoped.get(connection=row).is_enabled
+
+
+# --- a server that repeats its credential ---------------------------------------------------------
+
+
+class Parrot(RawServer):
+    """Repeats the token that it got wherever it can say something of itself."""
+
+    capabilities = {"tools": {}, "prompts": {}, "logging": {"x": SECRET}}
+
+    def initialize_result(self) -> JSONObject:
+        return {
+            **super().initialize_result(),
+            "serverInfo": {"name": "parrot", "version": "1", "title": f"Bearer {SECRET}"},
+            "instructions": f"Your token is {SECRET}.",
+        }
+
+    async def on_list_tools(self, request: Request, wire: Wire) -> None:
+        odd = tool("a", description=f"token={SECRET}", **{f"x-{SECRET}": 1})
+        items: list[JSONValue] = [odd, tool(SECRET), ECHO]
+        await wire.answer(raw_server.result(request.id, {"tools": items}))
+
+    async def on_call(self, request: Request, wire: Wire) -> None:
+        await wire.open_stream()
+        meta = request.params["_meta"]
+        token = meta["progressToken"] if isinstance(meta, dict) else None
+        progress: JSONObject = {"progressToken": token, "progress": 1, "message": SECRET}
+        log: JSONObject = {"level": "info", "data": SECRET}
+        await wire.event(raw_server.note("notifications/progress", progress))
+        await wire.event(raw_server.note("notifications/message", log))
+        await wire.event(raw_server.result(request.id, raw_server.text_result(SECRET)))
+
+
+def test_no_secret_that_a_server_repeats_is_stored_or_announced(
+    world: World, stack: Stack, redis: Redis
+) -> None:
+    principal = world.alice.principal
+    with serving_in_thread(Parrot()) as server:
+        row = add_server(principal, server.url, auth_type="bearer")
+        row = connections.set_credentials(principal, row, {"token": SECRET})
+        row = stack.connect(principal, row)
+        heard: list[JSONObject] = []
+        result = stack.call(row, "echo", on_progress=heard.append)
+        eventually(lambda: any("call.log" in text for text in everything_in(redis)))
+        stack.worker.host.run(stack.worker.keeper.refresh(row.pk, list(ListingKind)), 15.0)
+    listing = row.listings.get(kind="tools")
+    kept = [row.server_info, row.capabilities, row.instructions, listing.items, listing.problems]
+    assert result is None
+    assert [one["message"] for one in heard] == [MARK]
+    assert SECRET not in json.dumps([*kept, *row.tools.values_list("name", "public_name")])
+    assert not [text for text in everything_in(redis) if SECRET in text]
+    assert row.instructions == f"Your token is {MARK}."
+    assert [item["name"] for item in listing.items] == ["a", "echo"]
+    assert listing.items[1] == ECHO
+    assert listing.problems == [{"index": 1, "name": MARK, "reason": "name_holds_secret"}]
+
+
+def everything_in(redis: Redis) -> list[str]:
+    streams = [key for key in redis.keys("*") if redis.type(key) == b"stream"]
+    return [repr(entry) for key in streams for entry in redis.xrange(key) or ()]

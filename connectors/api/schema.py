@@ -301,8 +301,15 @@ def _listing(server: dict[str, Any], key: str, name: str) -> dict[str, Any]:
         "required": [key, "problems", "isComplete", "error", "ttlMs", "fetchedAt"],
         "properties": {
             key: {"type": "array", "items": item},
-            "problems": {"type": "array", "items": OBJECT},
-            "isComplete": {"type": "boolean"},
+            "problems": {
+                "type": "array",
+                "items": OBJECT,
+                "description": "Items that were dropped because they cannot be used, with reasons.",
+            },
+            "isComplete": {
+                "type": "boolean",
+                "description": "Every page was read; items that were dropped are in `problems`.",
+            },
             "error": {"type": ["object", "null"]},
             "ttlMs": {"type": ["integer", "null"]},
             "fetchedAt": {"type": ["string", "null"], "format": "date-time"},

@@ -112,6 +112,12 @@ def problem_schema() -> dict[str, Any]:
                 },
             },
             "traceId": text,
+            "callId": {"type": "string", "description": "Of the call that ended so."},
+            "callStatus": {
+                "type": "string",
+                "description": "How that call ended: with `outcome_unknown` it was sent and may "
+                "have been executed, whatever `code` says (`timeout`, for example).",
+            },
             "retryable": {"type": "boolean"},
             "retryAfter": {"type": "integer"},
             "rpc": {

@@ -31,6 +31,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("oauth/", include("oauth.urls")),
+    path("", include("gateway.urls")),
     path("", include("console.urls")),
 ]
 

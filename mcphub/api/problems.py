@@ -118,6 +118,12 @@ _TABLE = (
         "Signing in by OAuth is not offered by this version",
         "Use a server that takes a token or headers.",
     ),
+    (
+        "gateway_not_available",
+        501,
+        "The hub is no MCP server yet",
+        "`/mcp` is where a later version will answer; use the REST API until then.",
+    ),
     ("too_many_connections", 429, "The tenant has as many connections as it may", "Remove one."),
     ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),
     ("limit_reached", 429, "A limit is reached", "A quota of the tenant or of the hub."),

@@ -66,7 +66,9 @@ class ConnectSessionOutput(Output):
     id = serializers.CharField()
     token = serializers.CharField(help_text="Shown this once.")
     expires_at = serializers.DateTimeField()
-    mcp_url = serializers.CharField()
+    mcp_url = serializers.CharField(
+        help_text="Where the hub will be an MCP server; this version answers 501 there."
+    )
 
 
 class TicketOutput(Output):

@@ -8,17 +8,20 @@ from typing import Any
 from channels.routing import ProtocolTypeRouter
 from django.core.asgi import get_asgi_application
 
+from mcphub import env
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
-django = get_asgi_application()
+with env.refusing_bad_settings():
+    django = get_asgi_application()
 
-from django.core.signals import request_finished  # noqa: E402  (models are ready only now)
-from django.urls import include, path  # noqa: E402
+from django.core.signals import request_finished
+from django.urls import include, path
 
-from connectors.api.urls import hot as hot_routes  # noqa: E402
-from mcphub import routing  # noqa: E402
-from mcphub.core.request_connections import let_go  # noqa: E402
-from mcphub.lean import LeanApplication  # noqa: E402
+from connectors.api.urls import hot as hot_routes
+from mcphub import routing
+from mcphub.core.request_connections import let_go
+from mcphub.lean import LeanApplication
 
 request_finished.connect(let_go)
 

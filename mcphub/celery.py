@@ -8,10 +8,13 @@ from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
-from connectors import queue
+from mcphub import env
 
-app = Celery("mcphub")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+with env.refusing_bad_settings():
+    from connectors import queue
+
+    app = Celery("mcphub")
+    app.config_from_object("django.conf:settings", namespace="CELERY", force=True)
 app.autodiscover_tasks()
 app.steps["worker"].add("connectors.worker:HostStep")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcphub import env, services_urls
+from mcphub.core.egress.policy import AllowRule
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -181,9 +182,9 @@ SPECTACULAR_SETTINGS = {
 }
 
 # --- egress (security reference §4)
-EGRESS_ALLOW = env.items("MCPHUB_EGRESS_ALLOW")
+EGRESS_ALLOW = env.items("MCPHUB_EGRESS_ALLOW", check=AllowRule.parse)
 EGRESS_ALLOW_LOOPBACK = env.flag("MCPHUB_EGRESS_ALLOW_LOOPBACK")
-EGRESS_PORTS = [int(port) for port in env.items("MCPHUB_EGRESS_PORTS", "443")]
+EGRESS_PORTS = env.ports("MCPHUB_EGRESS_PORTS", "443")
 STDIO_ENABLED = env.flag("MCPHUB_STDIO_ENABLED")
 
 # --- limits (security reference §5); seconds and bytes
@@ -208,12 +209,15 @@ WORKER_SLOT = env.text("MCPHUB_WORKER_SLOT")
 WORKER_TTL = env.seconds("MCPHUB_WORKER_TTL", 15.0)
 
 # --- logs: third-party loggers are capped, since some write tokens and session ids
+LOG_LEVEL = env.choice(
+    "MCPHUB_LOG_LEVEL", "INFO", of=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+)
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": env.text("MCPHUB_LOG_LEVEL", "INFO").upper()},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         name: {"level": "WARNING"}
         for name in ("mcp", "httpx2", "httpcore2", "authlib", "asyncio", "kombu", "urllib3")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from mcphub import env, services_urls
+from mcphub.core.egress import AllowRule
+from mcphub.settings import ROOT
 
 NAME = "MCPHUB_TEST_VALUE"
 
@@ -74,6 +79,58 @@ def test_a_list_drops_empty_items(given: pytest.MonkeyPatch) -> None:
     assert env.items(NAME) == ["a", "b"]
 
 
+def test_an_item_of_a_list_that_is_refused_names_the_setting(given: pytest.MonkeyPatch) -> None:
+    given.setenv(NAME, "10.0.0.0/8,foo/bar")
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}: 'foo/bar' is not an address range"):
+        env.items(NAME, check=AllowRule.parse)
+
+
+def test_a_list_of_ports_has_numbers(given: pytest.MonkeyPatch) -> None:
+    given.setenv(NAME, "443, 8443")
+    assert env.ports(NAME) == [443, 8443]
+
+
+@pytest.mark.parametrize("value", ["x", "0", "65536", "443;80", "-1", "٣", "9" * 5000])
+def test_a_bad_port_is_refused(given: pytest.MonkeyPatch, value: str) -> None:
+    given.setenv(NAME, value)
+    with pytest.raises(ImproperlyConfigured, match=NAME):
+        env.ports(NAME)
+
+
+def test_a_word_is_one_of_the_known_ones(given: pytest.MonkeyPatch) -> None:
+    assert env.choice(NAME, "INFO", of=("INFO", "DEBUG")) == "INFO"
+    given.setenv(NAME, "debug")
+    assert env.choice(NAME, "INFO", of=("INFO", "DEBUG")) == "DEBUG"
+    given.setenv(NAME, "loud")
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}: 'LOUD' is not one of INFO, DEBUG"):
+        env.choice(NAME, "INFO", of=("INFO", "DEBUG"))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        ["manage.py", "check"],
+        ["-m", "celery", "-A", "mcphub", "worker"],
+        ["-m", "uvicorn", "mcphub.asgi:application", "--port", "0"],
+    ],
+)
+def test_a_bad_setting_stops_every_program_with_one_line(program: list[str]) -> None:
+    environment = os.environ | {"MCPHUB_EGRESS_ALLOW": "10.0.0.0/99"}
+    environment["DJANGO_SETTINGS_MODULE"] = "mcphub.settings"
+    ended = subprocess.run(
+        [sys.executable, *program],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    (line,) = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ": MCPHUB_EGRESS_ALLOW: '10.0.0.0/99' is not an address range" in line
+
+
 @pytest.mark.parametrize("value", ["maybe", "2"])
 def test_a_bad_flag_is_refused(given: pytest.MonkeyPatch, value: str) -> None:
     given.setenv(NAME, value)
@@ -98,7 +155,7 @@ def test_a_bad_duration_is_refused(given: pytest.MonkeyPatch, value: str) -> Non
 @pytest.mark.parametrize(
     "value",
     ["hush.test", "ftp://u:hush@a", "http://", "http:///hush", "redis://:hush@", "redis://a:hush",
-     "http://[hush"],
+     "http://[hush", "http://a:hush"],
 )  # fmt: skip
 def test_a_bad_url_is_refused_without_telling_it(given: pytest.MonkeyPatch, value: str) -> None:
     given.setenv(NAME, value)

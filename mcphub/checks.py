@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,9 +13,12 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning, register  # noqa: A004  (Django's name)
 from django.core.exceptions import ImproperlyConfigured
 
+from mcphub import env
 from mcphub.core.crypto import KeyRing
 
 SHORT_SECRET = 32
+OURS = re.compile(r"MCPHUB_(?!TEST_|SERVICE_(HOST|PORT)|PORT(_|$))")
+"""Names of our settings; the others are the tests' and what Kubernetes sets for a service."""
 
 
 @register("mcphub")
@@ -93,6 +98,15 @@ def metadata_egress() -> Sequence[CheckMessage]:
     return [Warning(text, hint=hint, id="mcphub.W007")]
 
 
+def unknown_settings() -> Sequence[CheckMessage]:
+    names = {name.removesuffix("_FILE") for name in os.environ if OURS.match(name)} - env.known
+    if not names:
+        return []
+    hint = "Correct the spelling, or unset them; docs/configuration.md lists every setting."
+    text = f"Nothing reads these settings: {', '.join(sorted(names))}."
+    return [Warning(text, hint=hint, id="mcphub.W008")]
+
+
 def is_local() -> bool:
     """Whether the hub serves the machine that it runs on, and nobody else."""
     host = urlsplit(settings.BASE_URL).hostname or ""
@@ -121,4 +135,5 @@ RULES: tuple[Callable[[], Sequence[CheckMessage]], ...] = (
     hosts,
     cors,
     metadata_egress,
+    unknown_settings,
 )

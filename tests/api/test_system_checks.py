@@ -54,6 +54,18 @@ def test_rule_fires_on_its_setting(
     assert found(settings, **changed) == ids
 
 
+def test_settings_that_nothing_reads_are_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("MCPHUB_EGRES_ALLOW", "MCPHUB_CALLTIMEOUT_FILE", "MCPHUB_KEYS_FILE"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("MCPHUB_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("MCPHUB_PORT_8000_TCP", "tcp://10.0.0.1:8000")
+    assert found(settings) == ["mcphub.W008"]
+    (message,) = checks.unknown_settings()
+    assert message.msg.endswith(": MCPHUB_CALLTIMEOUT, MCPHUB_EGRES_ALLOW.")
+
+
 @pytest.mark.parametrize("url", ["http://127.0.0.1:8000", "http://localhost", "http://[::1]:1"])
 def test_hub_of_this_machine_alone_may_be_plain(settings: Settings, url: str) -> None:
     assert (

@@ -196,13 +196,13 @@ class HostStep(bootsteps.StartStopStep):
         self.worker: SessionWorker | None = None
 
     def include_if(self, parent: Any) -> bool:
-        """Leave prefork out, loudly: its children would have no session host."""
+        """End a worker of another pool: it would take lifecycle tasks that it cannot carry out."""
         is_fit = parent.pool_cls.__module__ in {
             "celery.concurrency.thread",
             "celery.concurrency.solo",
         }
         if not is_fit:
-            logger.error("no session host: start Celery with --pool=threads or --pool=solo")
+            raise SystemExit("mcphub: start this worker with --pool=threads (or --pool=solo)")
         return is_fit
 
     def start(self, parent: Any) -> None:

@@ -139,12 +139,16 @@ def test_a_call_that_reaches_the_wrong_worker_goes_on_to_the_holder(
         assert server.counts["POST initialize"] == 1
 
 
-@pytest.mark.parametrize(
-    ("pool", "is_fit"), [(thread.TaskPool, True), (solo.TaskPool, True), (prefork.TaskPool, False)]
-)
-def test_only_pools_of_one_process_get_a_session_host(pool: type, is_fit: bool) -> None:
+@pytest.mark.parametrize("pool", [thread.TaskPool, solo.TaskPool])
+def test_pools_of_one_process_get_a_session_host(pool: type) -> None:
     step = HostStep(SimpleNamespace(steps=[]))
-    assert step.include_if(SimpleNamespace(pool_cls=pool)) is is_fit
+    assert step.include_if(SimpleNamespace(pool_cls=pool))
+
+
+def test_a_worker_of_another_pool_ends_with_one_line() -> None:
+    step = HostStep(SimpleNamespace(steps=[]))
+    with pytest.raises(SystemExit, match="--pool=threads"):
+        step.include_if(SimpleNamespace(pool_cls=prefork.TaskPool))
 
 
 def test_the_name_of_a_worker_fits_its_column_whatever_its_slot() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from django import forms
 from django.contrib import admin
-from django.core.exceptions import ValidationError
+from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
@@ -21,7 +21,7 @@ from connectors import events
 from connectors.models import Connection, Connector, CustomServer, ToolCall
 from connectors.services import connections, connectors
 from connectors.states import State
-from mcphub.core.errors import HubError, InvalidInputError
+from mcphub.core.errors import ConflictError, HubError, InvalidInputError
 from mcphub.core.types import JSONObject
 
 if TYPE_CHECKING:  # Django 5.2 cannot subscript these when it runs
@@ -34,7 +34,13 @@ PREVIEWED = ("/static/", "data:image/")
 """Icons that the site's Content-Security-Policy lets a page show."""
 HEADER_LINE = re.compile(r"(?P<name>[^:\s]+)\s*:\s*(?P<value>\S.*)")
 VARIABLE_LINE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>\S.*)")
-FIELD_OF = {"/id": "slug", "/transport": "transport", "/command": "command"}
+FIELD_OF = {
+    "/id": "slug",
+    "/transport": "transport",
+    "/command": "command",
+    "/icon": "icon",
+    "/auth": "auth_config",
+}
 """Paths of the service's problems → fields of the form."""
 
 
@@ -91,13 +97,20 @@ class ConnectorForm(ConnectorFormBase):
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # Django's hook after the instance is filled
+        # Constraints of the table name themselves only; `check` says the same in words.
+        self.errors.pop(NON_FIELD_ERRORS, None)
         if self.errors:
             return
         try:
             connectors.check(self.instance, self.secrets)
         except InvalidInputError as exc:
             for problem in exc.problems:
-                self.add_error(FIELD_OF.get(problem.path, "secret_headers"), problem.message)
+                is_auth = problem.path.startswith("/auth/")
+                field = "auth_config" if is_auth else FIELD_OF.get(problem.path, "secret_headers")
+                told = f"{problem.path[6:]}: {problem.message}" if is_auth else problem.message
+                self.add_error(field, told)
+        except ConflictError as exc:
+            self.add_error("slug", f"{exc.title}.")
         except HubError as exc:
             self.add_error("url", exc.detail)
 

@@ -10,7 +10,7 @@ from rest_framework import serializers
 
 from connectors.provider_profiles import Format
 from connectors.server_spec import AuthType, Transport
-from connectors.services import header_rules
+from connectors.services import header_rules, preset_rules
 from mcphub.api.serializers import Input
 from mcphub.core import ids
 
@@ -37,11 +37,7 @@ class SlugField(serializers.CharField):
     def to_internal_value(self, data: Any) -> str:
         text = super().to_internal_value(data)
         if not ids.is_slug(text):
-            raise serializers.ValidationError(
-                "Lower-case letters, digits, single - or _ between them, a letter first, "
-                f"at most {ids.SLUG_MAX} characters.",
-                code="bad_slug",
-            )
+            raise serializers.ValidationError(ids.SLUG_RULE, code="bad_slug")
         return text
 
 
@@ -216,8 +212,8 @@ class ConnectorInput(ServerFieldsInput):
     may_replay_reads = serializers.BooleanField(required=False)
 
     def validate_icon(self, icon: str) -> str:
-        if icon and not icon.startswith(("https://", "/static/", "data:image/")):
-            raise serializers.ValidationError("An https address, /static/… or data:image/….")
+        if not preset_rules.is_icon(icon):
+            raise serializers.ValidationError(preset_rules.ICON_RULE)
         return icon
 
 

@@ -265,8 +265,9 @@ def listing(key: str, items: list[JSONObject], row: CatalogListing | None) -> JS
 def preset(row: Connector) -> JSONObject:
     view = selectors.preset_url(row)
     auth: JSONObject = {"type": row.auth_type}
-    if row.auth_config.get("scopes"):
-        auth["scopes"] = row.auth_config["scopes"]
+    _, scopes = selectors.auth_lists(row)
+    if scopes:
+        auth["scopes"] = [*scopes]
     made: JSONObject = {
         "id": row.slug,
         "name": row.name,
@@ -279,14 +280,14 @@ def preset(row: Connector) -> JSONObject:
 
 
 def connector(row: Connector, principal: Principal) -> JSONObject:
-    is_own = row.tenant_id == principal.tenant_id
+    is_own, is_object = row.tenant_id == principal.tenant_id, isinstance(row.auth_config, dict)
     return {
         "id": row.slug,
         "name": row.name,
         "url": row.url if is_own else selectors.preset_url(row),
         "description": row.description,
         "icon": row.icon,
-        "auth": {"type": row.auth_type, **row.auth_config},
+        "auth": {**(row.auth_config if is_object else {}), "type": row.auth_type},
         "transport": row.transport,
         "scope": "tenant" if is_own else "global",
         "hasSecrets": row.sealed_secrets is not None,

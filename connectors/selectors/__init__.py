@@ -21,6 +21,7 @@ from connectors.selectors.hot import (
 )
 from connectors.selectors.servers import (
     UnknownToolError,
+    auth_lists,
     listing_for,
     preset_url,
     server_for,
@@ -53,6 +54,7 @@ __all__ = [
     "ToolView",
     "ToolsOfAll",
     "UnknownToolError",
+    "auth_lists",
     "call_for",
     "calls_for",
     "connection_for",

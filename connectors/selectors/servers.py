@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,6 +19,7 @@ from connectors.models import (
     ListingKind,
     TimelineEntry,
 )
+from connectors.models.server_fields import ServerFields
 from connectors.selectors.connections import (
     connection_for,
     connections_for,
@@ -28,7 +30,17 @@ from connectors.selectors.views import AuthView, ServerView, SourceOutcome, Tool
 from connectors.server_spec import AuthType, Transport
 from connectors.states import State
 from mcphub.core.errors import NotFoundError
+from mcphub.core.types import JSONObject
 from tenants.principal import Principal
+
+logger = logging.getLogger(__name__)
+
+MISCONFIGURED: JSONObject = {
+    "message": "What is stored of this server cannot be read as a whole.",
+    "code": "misconfigured",
+    "retryable": False,
+    "hint": "An operator can correct the server's auth config in the admin site.",
+}
 
 
 class UnknownToolError(NotFoundError):
@@ -40,7 +52,11 @@ def servers_for(principal: Principal) -> list[ServerView]:
     """Return every server of the principal with its tools; four queries."""
     rows = connections_for(principal)
     tools = _tools_of(principal, _stored(rows))
-    return [replace(view_of(row), tools=tuple(tools[row.pk])) for row in rows]
+    return [
+        replace(view, tools=tuple(tools[row.pk]))
+        for row in rows
+        if (view := _readable(row)) is not None
+    ]
 
 
 def server_for(principal: Principal, slug: str) -> ServerView:
@@ -104,7 +120,7 @@ def view_of(row: Connection) -> ServerView:
     """Return the picture of one connection, without tools; no query when its server is loaded."""
     server = server_of(row)
     preset = server if isinstance(server, Connector) else None
-    config = server.auth_config
+    header_names, scopes = auth_lists(server)
     has_secrets = bool(row.sealed_credentials) or bool(preset and preset.sealed_secrets)
     return ServerView(
         slug=row.slug,
@@ -114,12 +130,12 @@ def view_of(row: Connection) -> ServerView:
         url=preset_url(preset) if preset else server.url,
         icon=preset.icon if preset else "",
         state=State(row.state),
-        last_error=row.last_error,
+        last_error=row.last_error or (None if is_readable(server) else MISCONFIGURED),
         auth=AuthView(
             type=AuthType(server.auth_type),
             has_credentials=has_secrets and server.auth_type != AuthType.NONE,
-            header_names=tuple(config.get("headerNames", ())),
-            scopes=tuple(config.get("scopes", ())),
+            header_names=header_names,
+            scopes=scopes,
         ),
         transport=row.transport_used or _transport(server.transport),
         protocol_version=row.protocol_version,
@@ -135,6 +151,34 @@ def view_of(row: Connection) -> ServerView:
         catalog_version=row.catalog_version,
         connection_id=None if is_virtual(row) else row.pk,
     )
+
+
+def auth_lists(server: ServerFields) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return header names and scopes, as far as `auth_config` can be read."""
+    config = server.auth_config if isinstance(server.auth_config, dict) else {}
+    return _texts(config.get("headerNames")), _texts(config.get("scopes"))
+
+
+def is_readable(server: ServerFields) -> bool:
+    """Whether `auth_config` is what the hub itself would have stored."""
+    config = server.auth_config
+    if not isinstance(config, dict):
+        return False
+    stored = (config.get("headerNames", []), config.get("scopes", []))
+    return stored == tuple(map(list, auth_lists(server)))
+
+
+def _readable(row: Connection) -> ServerView | None:
+    """Return the picture of a row; a row that has none must not hide the others."""
+    try:
+        return view_of(row)
+    except (ValueError, TypeError, AttributeError) as exc:
+        logger.warning("server left out id=%s error=%s", row.slug, type(exc).__name__)
+        return None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(one for one in value if isinstance(one, str)) if isinstance(value, list) else ()
 
 
 def _transport(text: str) -> str:

@@ -25,7 +25,7 @@ def spec_for(connection: Connection) -> ServerSpec:
     command: tuple[str, ...] = ()
     if isinstance(server, Connector):
         secrets = open_json(server, "sealed_secrets")
-        command = tuple(server.command)
+        command = tuple(server.command or ())
     headers = {**_secrets(secrets.get("headers")), **_user_headers(connection, server)}
     era = connection.era or server.detected_era
     return ServerSpec(

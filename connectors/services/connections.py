@@ -34,9 +34,11 @@ __all__ = [
     "connect",
     "disconnect",
     "ensure",
+    "is_suspended",
     "remove",
     "rename",
     "set_credentials",
+    "suspend",
     "transition",
 ]
 
@@ -51,6 +53,13 @@ IDLE: dict[str, Any] = {
     "next_retry_at": None,
     "last_error": None,
     "connected_at": None,
+}
+
+SUSPENDED: JSONObject = {
+    "message": "The connector was switched off.",
+    "code": "connector_disabled",
+    "retryable": False,
+    "hint": None,
 }
 
 
@@ -141,6 +150,18 @@ def disconnect(principal: Principal, connection: Connection, *, forget: bool = F
         _end(connection, fields)
     connection.refresh_from_db()
     return connection
+
+
+def suspend(row: Connection) -> None:
+    """End the session because its preset is switched off; `is_suspended` keeps the wish."""
+    was_wanted = row.is_wanted or is_suspended(row)
+    with transaction.atomic():
+        _end(row, {**IDLE, "last_error": SUSPENDED if was_wanted else None})
+
+
+def is_suspended(row: Connection) -> bool:
+    """Whether the session was wanted when its preset was switched off."""
+    return not row.is_wanted and (row.last_error or {}).get("code") == SUSPENDED["code"]
 
 
 def remove(principal: Principal, connection: Connection) -> None:

@@ -17,7 +17,7 @@ from connectors import events
 from connectors.models import Connection, Connector
 from connectors.models.sealed import open_json, seal_json
 from connectors.server_spec import AuthType, Transport
-from connectors.services import connections, header_rules
+from connectors.services import connections, header_rules, preset_rules
 from mcphub.core import ids
 from mcphub.core.egress import policy_from_settings
 from mcphub.core.errors import (
@@ -47,12 +47,18 @@ class ConnectorExistsError(ConflictError):
     title = "Another connector has this id"
 
 
+class ConnectorIdTakenError(ConflictError):
+    code = "connector_id_taken"
+    title = "The operator's connector has this id"
+
+
 def create_connector(
     principal: Principal, *, fields: Mapping[str, Any], secrets: JSONObject | None = None
 ) -> Connector:
     """Declare a preset of the principal's tenant; `fields` are columns of Connector.
 
-    Raises NotPermittedError, ConnectorExistsError, BlockedUrlError, InvalidInputError.
+    Raises NotPermittedError, ConnectorExistsError, ConnectorIdTakenError, BlockedUrlError,
+    InvalidInputError.
     """
     principal.require(Scope.CONNECTORS_WRITE)
     return store(Connector(tenant_id=principal.tenant_id, **fields), secrets=secrets or {})
@@ -114,18 +120,36 @@ def remove(connector: Connector) -> None:
 
 
 def check(connector: Connector, secrets: JSONObject | None = None) -> None:
-    """Refuse a preset that could not work. Raises BlockedUrlError, InvalidInputError."""
+    """Refuse a preset that could not work.
+
+    Raises BlockedUrlError, InvalidInputError, ConnectorExistsError, ConnectorIdTakenError.
+    """
     problems: list[FieldProblem] = []
     if not ids.is_slug(connector.slug):
-        problems.append(FieldProblem(path="/id", message="Lower-case letters, digits, - and _."))
+        problems.append(FieldProblem(path="/id", message=ids.SLUG_RULE, code="bad_slug"))
     problems += _stdio_problems(connector)
+    problems += preset_rules.problems_of(connector.icon, connector.auth_config)
     headers = (secrets or {}).get("headers")
     if headers:
-        header_rules.check({"headers": headers}, AuthType.HEADERS)
+        header_rules.check({"headers": headers}, AuthType.HEADERS, base="/secrets")
     if problems:
         raise InvalidInputError("The connector cannot be stored.", problems=problems)
     if connector.transport != Transport.STDIO:
         policy_from_settings().check_url(connector.url)
+    _check_id(connector)
+
+
+def _check_id(connector: Connector) -> None:
+    """Refuse an id that is in use, or that would change what the operator's one means."""
+    others = Connector.unscoped.exclude(pk=connector.pk).filter(slug=connector.slug)
+    owners = set(others.values_list("tenant_id", flat=True))
+    if connector.tenant_id in owners:
+        raise ConnectorExistsError
+    if None not in owners or connector.tenant_id is None:
+        return
+    before = Connector.unscoped.filter(pk=connector.pk).values_list("slug", "tenant_id").first()
+    if before != (connector.slug, connector.tenant_id):  # one that was there first may stay
+        raise ConnectorIdTakenError
 
 
 def _stdio_problems(connector: Connector) -> list[FieldProblem]:
@@ -157,7 +181,8 @@ def _take_effect(connector: Connector, changed: set[str], *, has_new_secrets: bo
         _end(connector, rows, is_moved=bool(changed & IDENTITY))
         return
     for row in rows:
-        if row.is_wanted and (has_new_secrets or changed & SESSION_FIELDS):
+        is_back = connections.is_suspended(row) and connector.auto_reconnect
+        if is_back or (row.is_wanted and (has_new_secrets or changed & SESSION_FIELDS)):
             connections.reopen(row)
         else:
             events.announce_server(row)
@@ -168,7 +193,7 @@ def _end(connector: Connector, rows: list[Connection], *, is_moved: bool) -> Non
         connections.address_changed(rows)
     else:
         for row in rows:
-            connections.disconnect(events.owner_of(row), row)
+            connections.suspend(row)
     if not connector.is_enabled:
         for row in rows:
             events.announce_server_removed(events.owner_of(row), row.slug)

@@ -167,7 +167,7 @@ def _slug(principal: Principal, new: NewServer) -> str:
     if not ids.is_slug(new.slug):
         raise InvalidInputError(
             "The id cannot be used.",
-            problems=[FieldProblem(path="/id", message="Lower-case letters, digits, - and _.")],
+            problems=[FieldProblem(path="/id", message=ids.SLUG_RULE, code="bad_slug")],
         )
     if new.slug in taken:
         raise SlugTakenError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from connectors.server_spec import AuthType
 from mcphub.core.errors import FieldProblem, InvalidInputError
@@ -39,8 +40,11 @@ RESERVED = frozenset(
 """Headers that the client itself sets; those that begin with `mcp-` are its own too."""
 
 
-def check(credentials: JSONObject, auth_type: AuthType) -> None:
-    """Raise InvalidInputError unless `credentials` fit the server's kind of authentication."""
+def check(credentials: JSONObject, auth_type: AuthType, *, base: str = "/auth") -> None:
+    """Raise InvalidInputError unless `credentials` fit the server's kind of authentication.
+
+    `base` is where the credentials are in the request.
+    """
     problems = [
         FieldProblem(path=f"/{key}", message="This is no credential.", code="unknown_field")
         for key in sorted(credentials.keys() - {"token", "headers"})
@@ -52,7 +56,8 @@ def check(credentials: JSONObject, auth_type: AuthType) -> None:
     if headers is not None:
         problems += _of_headers(headers, auth_type)
     if problems:
-        raise InvalidInputError("The credentials cannot be used.", problems=problems)
+        placed = [replace(problem, path=base + problem.path) for problem in problems]
+        raise InvalidInputError("The credentials cannot be used.", problems=placed)
 
 
 def is_reserved(name: str) -> bool:

@@ -103,6 +103,12 @@ _TABLE = (
         "Only servers that a member added can be; disconnect it instead.",
     ),
     ("not_connected", 409, "The server is not connected", "Connect it, then repeat."),
+    (
+        "connector_id_taken",
+        409,
+        "The operator's connector has this id",
+        "A tenant's connector cannot take it: the id would mean something else to its members.",
+    ),
     ("server_id_taken", 409, "Another server has this id", "Ids are unique for a member."),
     ("cancelled", 409, "The call was cancelled", "Somebody asked for its end."),
     ("tool_disabled", 403, "The tool is switched off", "`PATCH` the tool to switch it on."),

@@ -8,6 +8,10 @@ import time
 import uuid
 
 SLUG_MAX = 24
+SLUG_RULE = (
+    "Lower-case letters, digits, single - or _ between them, a letter first, "
+    f"at most {SLUG_MAX} characters."
+)
 SLUG = re.compile(r"[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*")
 
 

@@ -94,6 +94,14 @@ def test_secrets_are_dropped_when_asked_for(root: Client) -> None:
         ({"secret_headers": "Host: evil"}, "secret_headers"),
         ({"secret_environment": "1X=y"}, "secret_environment"),
         ({"call_timeout": "601"}, "call_timeout"),
+        ({"icon": "javascript:alert(1)"}, "icon"),
+        ({"auth_config": "[1]"}, "auth_config"),
+        ({"auth_config": "null"}, "auth_config"),
+        ({"auth_config": '{"headerNames":"x"}'}, "auth_config"),
+        ({"auth_config": '{"headerNames":[5]}'}, "auth_config"),
+        ({"auth_config": '{"headerNames":["a b"]}'}, "auth_config"),
+        ({"auth_config": '{"nope":1}'}, "auth_config"),
+        ({"auth_config": '{"scopes":"read"}'}, "auth_config"),
     ],
 )
 def test_what_cannot_be_a_preset_is_refused_at_its_field(
@@ -176,3 +184,18 @@ def test_members_see_nothing_of_it(client: Client, world: World, path: str, redi
 
     assert answer.status_code == 302
     assert answer.headers["Location"].startswith("/admin/login/")
+
+
+def test_a_preset_that_exists_already_is_refused_in_words(root: Client, world: World) -> None:
+    root.post(f"{CONNECTOR}/add/", FORM)
+    tenant = {"tenant": str(world.alice.tenant.pk)}
+    program = {"transport": "stdio", "command": '["sh"]', "slug": "other"}
+
+    again = root.post(f"{CONNECTOR}/add/", FORM)
+    shadow = root.post(f"{CONNECTOR}/add/", {**FORM, **tenant})
+    stdio = root.post(f"{CONNECTOR}/add/", {**FORM, **tenant, **program})
+
+    assert errors_of(again) == {"slug": ["Another connector has this id."]}
+    assert errors_of(shadow) == {"slug": ["The operator's connector has this id."]}
+    assert errors_of(stdio) == {"transport": ["stdio is not enabled here."]}
+    assert Connector.unscoped.count() == 1

@@ -255,3 +255,91 @@ def test_records_of_a_wrong_shape_are_refused(
     answer = put(client, path, value, **storage, **{"If-Match": '"absent"'})
 
     assert answer.json() == problem("invalid_input", path, errors=[error])
+
+
+@pytest.mark.parametrize(
+    "config",
+    [[1], "text", {"headerNames": "x"}, {"headerNames": [5]}, {"nope": 1}, {"scopes": "a"}],
+)
+def test_one_preset_that_cannot_be_read_breaks_no_list(
+    client: Client, world: World, config: Any
+) -> None:
+    make_connector("bad", auth_config=config, order=1)
+    make_connector("good", order=2)
+
+    servers = client.get(SERVERS, headers=world.bob.headers).json()
+    presets = client.get(CONNECTORS, headers=world.bob.headers).json()
+    one = client.get(f"{CONNECTORS}/bad", headers=world.alice.headers)
+
+    is_known = config == {"nope": 1}
+    assert [row["id"] for row in servers] == ["bad", "good"]
+    assert [row["id"] for row in presets] == ["bad", "good"]
+    assert one.status_code == 200
+    assert (servers[0]["lastError"] or {}).get("code") == (None if is_known else "misconfigured")
+    assert servers[1]["lastError"] is None
+
+
+def test_a_row_without_a_picture_is_left_out_of_the_list(client: Client, world: World) -> None:
+    make_connector("bad", transport="pigeon", order=1)
+    make_connector("good", order=2)
+
+    servers = client.get(SERVERS, headers=world.bob.headers)
+
+    assert [row["id"] for row in servers.json()] == ["good"]
+
+
+def test_a_tenants_preset_cannot_take_the_id_of_the_operators(client: Client, world: World) -> None:
+    make_connector("linear")
+    make_connector("own", tenant=world.alice.tenant)
+
+    made = send(client, "post", CONNECTORS, world.alice, NEW)
+    renamed = send(client, "patch", f"{CONNECTORS}/own", world.alice, {"id": "linear"})
+
+    assert made.json() == problem("connector_id_taken", CONNECTORS)
+    assert (made.status_code, renamed.status_code) == (409, 409)
+    assert Connector.unscoped.count() == 2
+
+
+def test_a_preset_that_was_there_before_the_operators_can_be_changed(
+    client: Client, world: World
+) -> None:
+    make_connector("linear", tenant=world.alice.tenant)
+    make_connector("linear")
+
+    answer = send(client, "patch", f"{CONNECTORS}/linear", world.alice, {"name": "L"})
+
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(("reconnects", "state"), [(True, "connecting"), (False, "disconnected")])
+def test_a_preset_that_is_switched_on_again_connects_what_was_wanted(
+    client: Client, world: World, reconnects: bool, state: str
+) -> None:
+    row = make_connector("linear", tenant=world.alice.tenant, auto_reconnect=reconnects)
+    make_connection(world.bob, row, "linear", state="connected", is_wanted=True)
+    make_connection(world.alice, row, "linear")
+    path = f"{CONNECTORS}/linear"
+
+    for change in ({"enabled": False}, {"name": "Off"}, {"enabled": True}):
+        send(client, "patch", path, world.alice, change)
+
+    mine = Connection.unscoped.get(member=world.alice.member)
+    bobs = Connection.unscoped.get(member=world.bob.member)
+    assert (mine.state, mine.is_wanted) == ("disconnected", False)
+    assert (bobs.state, bobs.is_wanted) == (state, reconnects)
+    assert (bobs.last_error is None) is reconnects
+
+
+def test_headers_that_do_not_fit_are_named_where_they_are_in_the_request(
+    client: Client, world: World
+) -> None:
+    make_connector("linear", tenant=world.alice.tenant, auth_type="headers")
+    long = {"X-A": "v" * 9000}
+
+    bobs = {"auth": {"type": "headers", "headers": long}}
+    of_member = send(client, "patch", f"{SERVERS}/linear", world.bob, bobs)
+    body = {"secrets": {"headers": long}}
+    of_preset = send(client, "patch", f"{CONNECTORS}/linear", world.alice, body)
+
+    assert [one["path"] for one in of_member.json()["errors"]] == ["/auth/headers/X-A"]
+    assert [one["path"] for one in of_preset.json()["errors"]] == ["/secrets/headers/X-A"]

@@ -56,14 +56,14 @@ def test_server_ids_are_unique_for_a_member_and_never_those_of_presets(world: Wo
 @pytest.mark.parametrize(
     ("credentials", "auth_type", "paths"),
     [
-        ({"headers": {"Host": "evil"}}, "headers", ["/headers/Host"]),
-        ({"headers": {"Mcp-Session-Id": "1"}}, "headers", ["/headers/Mcp-Session-Id"]),
-        ({"headers": {"X": "a\r\nY: b"}}, "headers", ["/headers/X"]),
-        ({"headers": {"X Y": "a"}}, "headers", ["/headers/X Y"]),
-        ({"headers": ["a"]}, "headers", ["/headers"]),
-        ({"token": "a"}, "headers", ["/token"]),
-        ({"token": ""}, "bearer", ["/token"]),
-        ({"password": "a"}, "bearer", ["/password"]),
+        ({"headers": {"Host": "evil"}}, "headers", ["/auth/headers/Host"]),
+        ({"headers": {"Mcp-Session-Id": "1"}}, "headers", ["/auth/headers/Mcp-Session-Id"]),
+        ({"headers": {"X": "a\r\nY: b"}}, "headers", ["/auth/headers/X"]),
+        ({"headers": {"X Y": "a"}}, "headers", ["/auth/headers/X Y"]),
+        ({"headers": ["a"]}, "headers", ["/auth/headers"]),
+        ({"token": "a"}, "headers", ["/auth/token"]),
+        ({"token": ""}, "bearer", ["/auth/token"]),
+        ({"password": "a"}, "bearer", ["/auth/password"]),
     ],
 )
 def test_credentials_that_cannot_be_sent_are_refused(

@@ -30,7 +30,7 @@ admin.site.index_title = "Administration"
 class MemberUserAdmin(UserBase):
     actions = ("make_login_links",)
 
-    @admin.action(description="Make one-time login links")
+    @admin.action(description="Make one-time login links", permissions=["link"])
     def make_login_links(self, request: HttpRequest, users: QuerySet[User]) -> None:
         for user in users.filter(is_active=True):
             to = "/admin/" if user.is_staff else "/"
@@ -38,10 +38,9 @@ class MemberUserAdmin(UserBase):
             text = format_html("{} logs in once, within ten minutes: {}", user.username, link)
             self.message_user(request, text, messages.WARNING)
 
-    def get_actions(self, request: HttpRequest) -> dict[str, Any]:
-        """Offer login links to superusers only: who has one is that user."""
-        actions = super().get_actions(request)
-        return actions if getattr(request.user, "is_superuser", False) else {}
+    def has_link_permission(self, request: HttpRequest) -> bool:
+        """Allow login links to superusers only: who has one is that user."""
+        return bool(getattr(request.user, "is_superuser", False))
 
 
 @admin.register(Tenant)

@@ -108,9 +108,24 @@ async def _negotiate(session: HttpSession, attempt: Attempt) -> None:
     if isinstance(verdict, Opened):
         session.opened = verdict
         return
-    session.opened = await initialize(
+    session.opened = await shake_hands(
         session, attempt, Transport.STREAMABLE_HTTP, is_era_certain=verdict
     )
+
+
+async def shake_hands(
+    session: BaseSession, attempt: Attempt, transport: Transport, *, is_era_certain: bool
+) -> Opened:
+    """Do the handshake that a probe led to; a refusal may show that the probe was only slow."""
+    try:
+        return await initialize(session, attempt, transport, is_era_certain=is_era_certain)
+    except PeerError as exc:
+        if is_era_certain or not exc.is_modern:
+            raise
+        verdict = await probe(session, attempt, transport)
+        if isinstance(verdict, Opened):
+            return verdict
+        raise
 
 
 # --- server/discover

@@ -10,7 +10,7 @@ from django.conf import settings
 from connectors.server_spec import Era, Transport
 from connectors.upstream import errors
 from connectors.upstream.child import Child
-from connectors.upstream.connect import Attempt, initialize, probe
+from connectors.upstream.connect import Attempt, probe, shake_hands
 from connectors.upstream.contract import Opened, Session, SessionListener
 from connectors.upstream.duplex import DuplexSession
 from connectors.upstream.eras import LegacyRules
@@ -36,7 +36,9 @@ async def open_stdio(attempt: Attempt) -> Session:
         if session.is_over:  # some servers exit on a request before `initialize`
             await session.close()
             session = await _start(attempt)
-        session.opened = await initialize(session, attempt, Transport.STDIO, is_era_certain=verdict)
+        session.opened = await shake_hands(
+            session, attempt, Transport.STDIO, is_era_certain=verdict
+        )
     except BaseException:
         await session.close()
         raise

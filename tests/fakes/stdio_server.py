@@ -25,7 +25,7 @@ def result_for(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
             "capabilities": {"tools": {}},
             "serverInfo": {"name": "stdio", "version": "0"},
         }
-    if method == "server/discover" and MODE == "modern":
+    if method == "server/discover" and MODE in {"modern", "slow"}:
         return {"supportedVersions": ["2026-07-28"], "capabilities": {}, "resultType": "complete"}
     if method == "tools/call":
         return {"content": [{"type": "text", "text": run(params["name"])}]}
@@ -53,15 +53,22 @@ def run(tool: str) -> str:
 def main() -> None:
     if MODE == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    seen: list[str] = []
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
             continue
         if MODE == "strict" and message["method"] == "server/discover":
             os._exit(1)
-        result = result_for(message["method"], message.get("params", {}))
         answer = {"jsonrpc": "2.0", "id": message["id"]}
-        error = {"code": -32601, "message": "Method not found"}
+        error: dict[str, Any] = {"code": -32601, "message": "Method not found"}
+        result = result_for(message["method"], message.get("params", {}))
+        if MODE == "slow" and message["method"] == "initialize":
+            supported = {"supported": ["2026-07-28"], "requested": "2025-11-25"}
+            result, error = None, {"code": -32022, "message": "Unsupported", "data": supported}
+        elif MODE == "slow" and not seen:
+            time.sleep(1.8)
+        seen.append(message["method"])
         send(answer | ({"error": error} if result is None else {"result": result}))
     while MODE == "stubborn":
         time.sleep(60)

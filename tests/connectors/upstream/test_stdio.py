@@ -66,6 +66,12 @@ async def test_stdio_server_is_met_in_its_era_even_when_it_dies_of_the_probe(
         assert text_of(await session.request(call_of("echo"))) == "echo"
 
 
+async def test_modern_server_that_starts_slowly_is_not_taken_for_a_legacy_one() -> None:
+    async with opened(**stdio("slow", connect_timeout=3.0)) as session:
+        assert session.opened.era is Era.MODERN
+        assert text_of(await session.request(call_of("echo"))) == "echo"
+
+
 async def test_real_stdio_server_lists_and_runs_its_tools() -> None:
     command = (sys.executable, "-m", "mcp_server_time")
     async with opened("", transport=Transport.STDIO, command=command) as session:

@@ -112,7 +112,7 @@ def test_a_url_is_taken_apart_into_one_canonical_spelling() -> None:
     assert read_url("HTTPS://Bücher.Example.:8443?q=ü").url == (
         "https://xn--bcher-kva.example:8443/?q=%C3%BC"
     )
-    assert read_url("http://[::FFFF:0:1]:80/x").url == "http://[::ffff:0:1]/x"
+    assert read_url("http://[FD00::0:1]:80/x").url == "http://[fd00::1]/x"
 
 
 @pytest.mark.parametrize(

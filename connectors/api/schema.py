@@ -77,8 +77,8 @@ OUTCOME = {
     "type": "object",
     "required": ["server", "tool", "id", "status"],
     "properties": {
-        "server": TEXT,
-        "tool": TEXT,
+        "server": {"type": ["string", "null"]},
+        "tool": {"type": ["string", "null"]},
         "id": {"type": ["string", "null"]},
         "status": {"type": "string", "description": "Of the ledger, or `refused`."},
         "result": OBJECT,
@@ -123,6 +123,13 @@ IDEMPOTENCY_KEY = {
     "in": "header",
     "schema": {"type": "string", "maxLength": 255},
     "description": "The same key and body within 24 hours is the same call.",
+}
+
+BATCH_KEY = {
+    **IDEMPOTENCY_KEY,
+    "schema": {"type": "string", "maxLength": 250},
+    "description": "Stands for each call without an `idempotencyKey`: the same key and whole body "
+    "within 24 hours are the same calls.",
 }
 
 
@@ -242,7 +249,7 @@ def describe_model_calls() -> None:
         {
             "operationId": "callTools",
             "summary": "Call several tools; each has its own outcome, in order.",
-            "parameters": [PREFER],
+            "parameters": [BATCH_KEY, PREFER],
             "requestBody": body(BATCH),
             "responses": {"200": answer(OUTCOMES, "One outcome each.")},
         },

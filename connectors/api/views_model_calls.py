@@ -15,13 +15,15 @@ from connectors.api.views_hot import body_of
 from connectors.provider_profiles import Format, read_call, result_message
 from mcphub.api.errors import document_of
 from mcphub.core.errors import FieldProblem, HubError, InvalidInputError
-from mcphub.core.types import JSONObject
+from mcphub.core.types import JSONObject, JSONValue
 from tenants.api.asynchronous import async_view
 from tenants.principal import Principal, Scope
 
 MOST_CALLS = 100
 PARALLEL, MOST_PARALLEL = 10, 50
 BATCH_MEMBERS = frozenset({"calls", "parallel"})
+LONGEST_KEY = 250
+"""Of `Idempotency-Key` of a batch; the place of each call is added to it."""
 ONE_MEMBERS = frozenset({"server", "tool", "idempotencyKey", *calling.CALL_MEMBERS})
 
 
@@ -29,8 +31,8 @@ ONE_MEMBERS = frozenset({"server", "tool", "idempotencyKey", *calling.CALL_MEMBE
 class One:
     """One call of a batch; `problem` says why it cannot even be tried."""
 
-    server: str
-    tool: str
+    server: str | None = None
+    tool: str | None = None
     wanted: Wanted | None = None
     problem: HubError | None = None
 
@@ -40,6 +42,7 @@ async def batch(request: HttpRequest, principal: Principal) -> HttpResponse:
     """Each call has its own outcome, in the order of the request; never all or nothing."""
     body = body_of(request)
     calls, parallel = _read_batch(body)
+    calls = _keyed(calls, request)
     wait = calling.preferred_wait(request.headers.get("Prefer", ""))
     places = asyncio.Semaphore(parallel)
 
@@ -83,23 +86,42 @@ def _read_batch(body: JSONObject) -> tuple[list[One], int]:
     if not isinstance(calls, list) or not 1 <= len(calls) <= MOST_CALLS:
         problems.append(FieldProblem(path="/calls", message=f"A list of 1 to {MOST_CALLS} calls."))
         calls = []
-    problems += [
-        FieldProblem(path=f"/calls/{number}", message="This has to be an object.")
-        for number, item in enumerate(calls)
-        if not isinstance(item, dict)
-    ]
     parallel = body.get("parallel", PARALLEL)
     if isinstance(parallel, bool) or not isinstance(parallel, int) or parallel < 1:
         problems.append(FieldProblem(path="/parallel", message="A whole number from 1."))
         parallel = PARALLEL
     if problems:
         raise InvalidInputError(problems=problems)
-    return [_read_one(item) for item in calls if isinstance(item, dict)], min(
-        parallel, MOST_PARALLEL
-    )
+    return [_read_one(item) for item in calls], min(parallel, MOST_PARALLEL)
 
 
-def _read_one(item: JSONObject) -> One:
+def _keyed(calls: list[One], request: HttpRequest) -> list[One]:
+    """Give each call without a key of its own one made of `Idempotency-Key` and its place.
+
+    All of them stand for the whole body: the key with any other body is refused.
+    """
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return calls
+    if not 0 < len(key) <= LONGEST_KEY:
+        problem = FieldProblem(path="", message=f"Idempotency-Key: 1 to {LONGEST_KEY} characters.")
+        raise InvalidInputError("The idempotency key cannot be used.", problems=[problem])
+    digest = calling.hash_of(request.body)
+    return [
+        replace(
+            one,
+            wanted=replace(one.wanted, idempotency_key=f"{key}#{place}", body_hash=digest),
+        )
+        if one.wanted is not None and one.wanted.idempotency_key is None
+        else one
+        for place, one in enumerate(calls)
+    ]
+
+
+def _read_one(item: JSONValue) -> One:
+    if not isinstance(item, dict):
+        problem = FieldProblem(path="", message="This has to be an object.")
+        return One(problem=InvalidInputError(problems=[problem]))
     server, tool, key = item.get("server"), item.get("tool"), item.get("idempotencyKey")
     problems = calling.unknown_members(item, ONE_MEMBERS)
     for name, value in (("server", server), ("tool", tool)):
@@ -107,7 +129,10 @@ def _read_one(item: JSONObject) -> One:
             problems.append(FieldProblem(path=f"/{name}", message="This has to be a text."))
     if not isinstance(key, str | None):
         problems.append(FieldProblem(path="/idempotencyKey", message="This has to be a text."))
-    one = One(server=str(server), tool=str(tool))
+    one = One(
+        server=server if isinstance(server, str) else None,
+        tool=tool if isinstance(tool, str) else None,
+    )
     if problems:
         return replace(one, problem=InvalidInputError(problems=problems))
     inner = {name: value for name, value in item.items() if name in calling.CALL_MEMBERS}
@@ -125,7 +150,7 @@ async def _outcome(request: HttpRequest, principal: Principal, one: One, wait: f
     """Return one outcome as JSON: a result, a problem document, or an id to ask later."""
     told: JSONObject = {"server": one.server, "tool": one.tool, "id": None}
     try:
-        if one.wanted is None:
+        if one.wanted is None or one.server is None:
             raise one.problem or InvalidInputError
         target = await selectors.connection_for_call(principal, one.server, one.tool)
         wanted = calling.resolved(target, replace(one.wanted, wait=wait))

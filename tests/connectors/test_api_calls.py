@@ -287,12 +287,14 @@ async def test_other_requests_of_a_wrong_shape_are_refused(
 
 
 async def test_a_batch_has_one_outcome_for_each_call(web: httpx.AsyncClient, stack: Stack) -> None:
-    calls: list[dict[str, Any]] = [
+    calls: list[Any] = [
         {"server": "linear", "tool": "search", **BODY},
         {"server": "linear", "tool": "search", "arguments": {}},
         {"server": "nobodys", "tool": "search"},
         {"server": "linear", "tool": "linear__search", **BODY, "idempotencyKey": "b1"},
         {"tool": 1, "odd": 1},
+        {"server": "linear"},
+        7,
     ]
 
     answer = await web.post("/api/v1/tool-calls/batch", json={"calls": calls, "parallel": 2})
@@ -319,7 +321,12 @@ async def test_a_batch_has_one_outcome_for_each_call(web: httpx.AsyncClient, sta
         ("refused", "invalid_arguments"),
         ("refused", "not_found"),
         ("succeeded", None),
-        ("refused", "invalid_input"),
+        *[("refused", "invalid_input")] * 3,
+    ]
+    assert [(one["server"], one["tool"]) for one in results[4:]] == [
+        (None, None),
+        ("linear", None),
+        (None, None),
     ]
     assert len(stack.sessions.requests) == 2
 
@@ -328,7 +335,7 @@ async def test_a_batch_has_one_outcome_for_each_call(web: httpx.AsyncClient, sta
     ("body", "errors"),
     [
         ({}, ["/calls"]),
-        ({"calls": [1], "parallel": 0}, ["/calls/0", "/parallel"]),
+        ({"calls": 1, "parallel": 0}, ["/calls", "/parallel"]),
         ({"calls": [{}] * 101}, ["/calls"]),
     ],
 )
@@ -339,6 +346,26 @@ async def test_a_batch_of_a_wrong_shape_is_refused(
 
     assert answer.status_code == 422
     assert [one["path"] for one in answer.json()["errors"]] == errors
+
+
+async def test_the_key_of_a_batch_stands_for_each_of_its_calls(
+    web: httpx.AsyncClient, stack: Stack
+) -> None:
+    path, headers = "/api/v1/tool-calls/batch", {"Idempotency-Key": "k1"}
+    one = {"server": "linear", "tool": "search", **BODY}
+    body = {"calls": [one, one, {**one, "idempotencyKey": "own"}]}
+    other = {"calls": [one, one]}
+
+    first = (await web.post(path, json=body, headers=headers)).json()["results"]
+    again = (await web.post(path, json=body, headers=headers)).json()["results"]
+    mismatch = (await web.post(path, json=other, headers=headers)).json()["results"]
+    bad = [await web.post(path, json=body, headers={"Idempotency-Key": k}) for k in ("", "k" * 251)]
+
+    assert again == first
+    assert len({call["id"] for call in first}) == 3
+    assert [call["problem"]["code"] for call in mismatch] == ["idempotency_mismatch"] * 2
+    assert [answer.status_code for answer in bad] == [422, 422]
+    assert len(stack.sessions.requests) == 3
 
 
 async def test_a_models_call_comes_back_as_the_message_for_the_model(

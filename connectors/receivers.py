@@ -10,14 +10,15 @@ from asgiref.sync import sync_to_async
 from connectors import selectors
 from connectors.selectors.usage import figures_for
 from mcphub.core.errors import NotFoundError
-from tenants import usage
+from tenants import connect_sessions, usage
 from tenants.principal import Principal
 from tracing import topics
 
 
 def connect() -> None:
-    """Answer for topics of subscriptions and for usage; called once, when the apps are ready."""
+    """Answer for topics, usage and connect sessions; called once, when the apps are ready."""
     usage.register(figures_for)
+    connect_sessions.register_connectors(selectors.preset_slugs)
     topics.register_topic("server", has_server)
     topics.register_topic("call", has_call)
     topics.register_visible_servers(visible_servers)

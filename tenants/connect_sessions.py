@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from mcphub.core import ids
 from mcphub.core.clock import now
+from mcphub.core.errors import FieldProblem, InvalidInputError
 from tenants import credentials, selectors
 from tenants.api_keys import require_within
 from tenants.invalidation import Change, announce
@@ -14,6 +16,10 @@ from tenants.models import ConnectSession, Membership
 from tenants.principal import Principal, Scope
 
 DEFAULT_SCOPES = frozenset({Scope.SERVERS_READ, Scope.SERVERS_CONNECT, Scope.TOOLS_CALL})
+
+KnownConnectors = Callable[[Principal], Collection[str]]
+
+_known_connectors: list[KnownConnectors] = []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +51,14 @@ class IssuedSession:
 
 
 def create(principal: Principal, *, new: NewSession) -> IssuedSession:
-    """Make a session for an end user, who becomes a member on first sight."""
+    """Make a session for an end user, who becomes a member on first sight.
+
+    Raises NotPermittedError; InvalidInputError for connectors that the tenant does not have.
+    """
     principal.require(Scope.CONNECT_SESSIONS_WRITE)
     scopes = DEFAULT_SCOPES & principal.scopes if new.scopes is None else new.scopes
     require_within(principal, scopes)
+    _check_connectors(principal, new.allowed_connectors or ())
     origins = new.allowed_origins
     if origins is None:
         origins = selectors.tenant_of(principal).allowed_origins
@@ -83,6 +93,30 @@ def prune(*, older_than: timedelta = timedelta(days=1)) -> int:
     """Delete sessions that ended a day ago; returns how many. System work."""
     deleted, _ = ConnectSession.unscoped.filter(expires_at__lt=now() - older_than).delete()
     return deleted
+
+
+def register_connectors(known: KnownConnectors) -> None:
+    """Say which connectors a tenant has (from an AppConfig.ready of the package above)."""
+    if known not in _known_connectors:
+        _known_connectors.append(known)
+
+
+def _check_connectors(principal: Principal, wanted: Sequence[str]) -> None:
+    """Refuse a session that is limited to what does not exist: it could do nothing there."""
+    if not wanted:
+        return
+    known = {slug for source in _known_connectors for slug in source(principal)}
+    problems = [
+        FieldProblem(
+            path=f"/allowedConnectors/{place}",
+            message="There is no such connector.",
+            code="unknown_connector",
+        )
+        for place, slug in enumerate(wanted)
+        if slug not in known
+    ]
+    if problems:
+        raise InvalidInputError(problems=problems)
 
 
 def _member_of(principal: Principal, end_user: EndUser) -> Membership:

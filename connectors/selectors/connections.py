@@ -30,6 +30,11 @@ def connectors_for(principal: Principal) -> list[Connector]:
     return [row for row in found if row.tenant_id is not None or row.slug not in own]
 
 
+def preset_slugs(principal: Principal) -> set[str]:
+    """Return the ids of every preset of the tenant, switched off ones included; one query."""
+    return set(Connector.objects.of(principal).values_list("slug", flat=True))
+
+
 def connector_for(principal: Principal, slug: str) -> Connector:
     """Return one preset, enabled or not, of the tenant itself or global. Raises NotFoundError."""
     rows = Connector.objects.of(principal).filter(slug=slug)
@@ -99,8 +104,7 @@ def server_of(connection: Connection) -> Connector | CustomServer:
 def taken_slugs(principal: Principal) -> set[str]:
     """Return the public ids that are in use for this member, presets included; two queries."""
     rows = Connection.objects.of(principal).filter(member_id=principal.member_id)
-    presets = Connector.objects.of(principal).values_list("slug", flat=True)
-    return {*rows.values_list("slug", flat=True), *presets}
+    return {*rows.values_list("slug", flat=True), *preset_slugs(principal)}
 
 
 def free_slug(wanted: str, taken: Iterable[str]) -> str:

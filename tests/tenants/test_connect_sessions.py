@@ -15,6 +15,7 @@ from tenants.credentials import Shown
 from tenants.models import ConnectSession
 from tenants.principal import Scope
 from tests import factories
+from tests.connectors.server_factories import make_connector
 from tests.problems import problem, wrong
 from tests.world import World, bearer
 
@@ -56,6 +57,7 @@ def test_end_user_acts_with_the_usual_scopes_only(client: Client, world: World) 
 
 
 def test_limits_of_the_session_are_in_the_principal(client: Client, world: World) -> None:
+    make_connector("linear")
     made = make(
         client,
         world,
@@ -199,3 +201,22 @@ def test_ended_sessions_are_pruned(world: World) -> None:
     old.save()
     assert connect_sessions.prune() == 1
     assert ConnectSession.unscoped.count() == 1
+
+
+def test_session_for_connectors_that_the_tenant_does_not_have_is_a_422(
+    client: Client, world: World
+) -> None:
+    make_connector("linear")
+    make_connector("own", tenant=world.alice.tenant)
+    make_connector("foreign", tenant=world.charlie.tenant)
+    named = ["linear", "foreign", "own", "nothing"]
+    body = {"endUser": {"id": "u"}, "allowedConnectors": named}
+    answer = client.post(
+        SESSIONS, body, content_type="application/json", headers=world.alice.headers
+    )
+    assert answer.status_code == 422
+    assert [one["path"] for one in answer.json()["errors"]] == [
+        "/allowedConnectors/1",
+        "/allowedConnectors/3",
+    ]
+    assert not ConnectSession.unscoped.exists()

@@ -40,7 +40,7 @@ async def test_calls_of_one_session_do_not_wait_for_each_other(kind: Kind) -> No
 
     with running(kind) as server:
         async with opened(server.url) as session, asyncio.TaskGroup() as group:
-                for ms in (1500, 700, 1):
+            for ms in (1500, 700, 1):
                 group.create_task(run(session, ms))
     assert order == ["slept 1", "slept 700", "slept 1500"]
 

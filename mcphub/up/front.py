@@ -31,6 +31,9 @@ def run(supervise: Callable[[int], int]) -> int:
     pass_signals_to(pid)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        name = signal.Signals(os.WTERMSIG(status)).name
+        print(f"mcphub: the supervisor was killed ({name}); ending the rest", file=sys.stderr)  # noqa: T201
     processes.end_adopted(SWEEP_SECONDS)
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 1

@@ -73,6 +73,10 @@ def test_sigkill_of_the_supervisor_leaves_no_orphan(home: Path) -> None:
         tree = hub.tree()
         os.kill(supervisor_of(hub), signal.SIGKILL)
         eventually(lambda: not living(tree), STOP_SECONDS, "every process ends")
+        assert hub.process.wait(STOP_SECONDS) == 1
+        assert hub.process.stderr is not None
+        said = hub.process.stderr.read().splitlines()
+        assert said[-1] == "mcphub: the supervisor was killed (SIGKILL); ending the rest"
 
 
 def test_sigkill_of_front_and_supervisor_together_leaves_no_orphan(home: Path) -> None:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 
 from mcphub.core import ids
-from mcphub.core.errors import ConflictError, NotPermittedError
+from mcphub.core.errors import ConflictError, InvalidInputError, NotPermittedError
 from tenants import selectors, single_use
 from tenants.invalidation import Change, announce
 from tenants.models import Membership, Role, Tenant, User
@@ -50,8 +51,13 @@ class TenantChange:
 
 @transaction.atomic
 def create_tenant(*, name: str, slug: str = "", owner: User) -> Membership:
-    """Make a tenant and its owner. Operator's work: it takes no Principal. Raises ConflictError."""
+    """Make a tenant and its owner. Operator's work: it takes no Principal.
+
+    Raises ConflictError, and InvalidInputError for a name or short name that cannot be used.
+    """
+    name = name.strip()
     chosen = slug or ids.slug_from(name)
+    _check(Tenant(slug=chosen, name=name))
     try:
         with transaction.atomic():
             tenant = Tenant.objects.create(slug=chosen, name=name)
@@ -86,7 +92,8 @@ def add_member(principal: Principal, *, new: NewMember) -> Membership:
     """
     principal.require(Scope.MEMBERS_WRITE)
     _require_owner_for(principal, new.role)
-    user = _login_for(new.email) if not new.external_id else None
+    name = new.email.lower()
+    user = login_for(name, email=name)[0] if not new.external_id else None
     try:
         with transaction.atomic():
             return Membership.unscoped.create(
@@ -150,13 +157,25 @@ def redeem_login_link(token: str) -> tuple[User, str] | None:
     return (user, str(payload["to"])) if user else None
 
 
-def _login_for(email: str) -> User:
-    name = email.lower()
-    user, is_new = User.objects.get_or_create(username=name, defaults={"email": name})
-    if is_new:
-        user.set_unusable_password()
-        user.save(update_fields=["password"])
-    return user
+def login_for(name: str, *, email: str = "") -> tuple[User, bool]:
+    """Return the login of this name; a new one (True) has no password. Raises InvalidInputError."""
+    user = User.objects.filter(username=name).first()
+    if user is not None:
+        return user, False
+    made = User(username=name, email=email)
+    made.set_unusable_password()
+    _check(made)
+    return User.objects.get_or_create(
+        username=name, defaults={"email": email, "password": made.password}
+    )
+
+
+def _check(row: Tenant | User) -> None:
+    try:
+        row.clean_fields()
+    except ValidationError as exc:
+        name, texts = next(iter(exc.message_dict.items()))
+        raise InvalidInputError(f"{name}: {texts[0]}") from exc
 
 
 def _require_owner_for(principal: Principal, *roles: Role | None) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import django
 from django.core.exceptions import ImproperlyConfigured
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 
 from mcphub.up.environment import defaults
 from mcphub.up.errors import StartError
@@ -59,15 +59,12 @@ def create_tenant(home: Path, name: str, owner: str) -> str:
     use(home)
     from mcphub.core.errors import HubError  # noqa: PLC0415  (needs the app registry)
     from tenants import api_keys, services  # noqa: PLC0415
-    from tenants.models import User  # noqa: PLC0415
 
     try:
-        user, is_new = User.objects.get_or_create(username=owner.lower(), defaults={"email": owner})
-        if is_new:
-            user.set_unusable_password()
-            user.save(update_fields=["password"])
-        member = services.create_tenant(name=name, owner=user)
-        return api_keys.issue(member, new=api_keys.NewKey(name="first key")).secret
+        with transaction.atomic():
+            user, _ = services.login_for(owner.lower(), email=owner)
+            member = services.create_tenant(name=name, owner=user)
+            return api_keys.issue(member, new=api_keys.NewKey(name="first key")).secret
     except DatabaseError as exc:
         raise StartError(f"the database cannot be used: {first_line(exc)}") from exc
     except HubError as exc:

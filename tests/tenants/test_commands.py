@@ -35,6 +35,25 @@ def test_taken_tenant_is_one_clear_line(world: World) -> None:
         run("create_tenant", slug, "--owner", world.bob.user.username)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["", "--owner", "dora"], "name: This field cannot be blank"),
+        (["no slug", "--owner", "dora"], "slug: Enter a valid"),
+        (["acme", "--owner", "dora", "--name", "  "], "name: This field cannot be blank"),
+        (["acme", "--owner", "dora", "--name", "x" * 121], "name: Ensure this value has at most"),
+        (["acme", "--owner", ""], "username: This field cannot be blank"),
+        (["acme", "--owner", "not a name"], "username: Enter a valid username"),
+    ],
+)
+def test_a_name_that_cannot_be_used_makes_nothing(
+    arguments: list[str], told: str, db: None
+) -> None:
+    with pytest.raises(CommandError, match=told):
+        run("create_tenant", *arguments)
+    assert not User.objects.exists()
+
+
 def test_existing_user_becomes_owner_and_gets_no_link(world: World) -> None:
     made = run("create_tenant", "other", "--owner", world.bob.user.username)
     assert "/login/once/" not in made

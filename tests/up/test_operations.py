@@ -49,6 +49,23 @@ def test_new_tenant_has_a_key_that_works_and_sees_itself_alone(hub: RunningHub) 
     assert answer.json()["name"] == name
 
 
+@pytest.mark.parametrize(
+    ("name", "owner", "told"),
+    [
+        ("Acme", "notanemail", "email: Enter a valid email address."),
+        ("", "x@example.org", "name: This field cannot be blank."),
+        ("  ", "x@example.org", "name: This field cannot be blank."),
+    ],
+)
+def test_tenant_that_cannot_be_is_one_line(
+    hub: RunningHub, name: str, owner: str, told: str
+) -> None:
+    result = mcphub("create-tenant", name, "--owner", owner, "--home", str(hub.home))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"mcphub: {told}")
+    assert result.stderr.count("\n") == 1
+
+
 def test_rotation_of_a_fresh_hub_is_done_at_once(hub: RunningHub) -> None:
     result = mcphub("rotate-keys", "--home", str(hub.home))
     assert (result.returncode, result.stderr) == (0, "")

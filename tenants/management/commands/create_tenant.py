@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
 
-from mcphub.core.errors import ConflictError
+from mcphub.core.errors import ConflictError, InvalidInputError
 from tenants import services
-from tenants.models import User
 
 
 class Command(BaseCommand):
@@ -20,14 +20,12 @@ class Command(BaseCommand):
         parser.add_argument("--owner", required=True, help="User name; made when there is none.")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        owner, is_new = User.objects.get_or_create(username=options["owner"])
-        if is_new:
-            owner.set_unusable_password()
-            owner.save(update_fields=["password"])
         name = options["name"] or options["slug"]
         try:
-            services.create_tenant(name=name, slug=options["slug"], owner=owner)
-        except ConflictError as exc:
+            with transaction.atomic():
+                owner, is_new = services.login_for(options["owner"])
+                services.create_tenant(name=name, slug=options["slug"], owner=owner)
+        except (ConflictError, InvalidInputError) as exc:
             raise CommandError(exc.detail) from exc
         self.stdout.write(f"Tenant {options['slug']} with owner {owner.username}.")
         if is_new:

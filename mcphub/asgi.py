@@ -12,6 +12,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 
 django = get_asgi_application()
 
+from django.conf import settings  # noqa: E402
 from django.core.signals import request_finished  # noqa: E402  (models are ready only now)
 from django.urls import include, path  # noqa: E402
 
@@ -19,6 +20,7 @@ from connectors.api.urls import hot as hot_routes  # noqa: E402
 from mcphub import routing  # noqa: E402
 from mcphub.core.request_connections import let_go  # noqa: E402
 from mcphub.lean import LeanApplication  # noqa: E402
+from mcphub.outage import OutageGuard  # noqa: E402
 
 request_finished.connect(let_go)
 
@@ -38,6 +40,12 @@ http: Any = LeanApplication(
     prefixes=("/api/v1/servers/", "/api/v1/calls/", "/api/v1/tool-calls"),
 )
 
+is_watching = settings.DATABASES["default"]["ENGINE"].endswith("postgresql")
+
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": routing.websockets, "lifespan": lifespan}
+    {
+        "http": OutageGuard(http, is_watching=is_watching),
+        "websocket": routing.websockets,
+        "lifespan": lifespan,
+    }
 )

@@ -128,6 +128,7 @@ def kill_after_answer(load: Load, holder: str) -> list[str]:
     pause = time.monotonic() + 2.5
     eventually(lambda: time.monotonic() > pause, 5.0)
     stack.programs[holder].signal(signal.SIGKILL)
+    stack.proxy.become(Mode.RESET, f"{holder}>database")
     stack.proxy.become(Mode.PASS)
     return keys
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -15,10 +14,12 @@ from redis import RedisError
 from connectors import queue
 from mcphub.core import redis
 from mcphub.core.errors import UnavailableError
+from mcphub.core.offload import in_thread
 
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 2.0
+
 OK = "ok"
 
 
@@ -56,7 +57,7 @@ async def probe(ask: Callable[[], Awaitable[int]]) -> int | None:
 
 
 async def ask_database() -> bool:
-    return await sync_to_async(select_one)()
+    return await in_thread(select_one)
 
 
 def select_one() -> bool:

@@ -74,8 +74,8 @@ def resolve(shown: Shown) -> Principal:
 
 async def aresolve(shown: Shown) -> Principal:
     """As `resolve`, for event loops: it leaves the loop only when a query is needed."""
-    found: Principal = known(shown) or await in_thread(_look_up, shown)
-    return found
+    found = known(shown)
+    return found if found is not None else await in_thread(_look_up, shown)
 
 
 def known(shown: Shown) -> Principal | None:

@@ -90,13 +90,12 @@ def restart_server(stack: Stack, _rounds: int) -> str:
         link = stack.proxy.link(f"upstream {slug}", "127.0.0.1", port)
         api.connected(slug, f"http://127.0.0.1:{link.port}/mcp")
         stack.proxy.become(Mode.DOWN, link.name)
-        ask(lambda: api.call(slug, "echo", {"text": "down"}, timeoutMs=2000))
-
-        def attempts() -> bool:
-            found = api.server(slug)
-            return found["connectionState"] == "connecting" or bool(found["lastError"])
-
-        eventually(attempts, 10.0, "the loss is noticed")
+        down = ask(lambda: api.call(slug, "echo", {"text": "down"}, timeoutMs=2000))
+        assert down.code == "upstream_unreachable", down
+        api.http.post(f"/api/v1/servers/{slug}/disconnect", json={})
+        api.http.post(f"/api/v1/servers/{slug}/connect", json={})
+        eventually(lambda: bool(api.server(slug)["lastError"]), 10.0, "an attempt has failed")
+        assert api.server(slug)["connectionState"] == "connecting"
         pause = time.monotonic() + 5.0
         eventually(lambda: time.monotonic() > pause, 6.0)
         stack.proxy.become(Mode.PASS, link.name)
@@ -267,6 +266,7 @@ def busy(stack: Stack, _rounds: int) -> str:
                     f"{slug} is connected",
                 )
             asked = server.asked
+            assert len(asked) == 1, f"asked {len(asked)} times while it was to be left alone"
             gaps[str(status)] = len(asked)
             shown.append(round(asked[-1] - asked[0], 1))
             assert asked[-1] - asked[0] < 2.0, f"asked again after {asked[-1] - asked[0]:.1f} s"

@@ -24,7 +24,7 @@ class Source:
 def sources() -> tuple[Source, ...]:
     """Return the files of the service and of the suite, migrations left out."""
     files = [
-        file for folder in (*PACKAGES, "tests", "bench") for file in (ROOT / folder).rglob("*.py")
+        file for folder in (*PACKAGES, "tests", "bench", "chaos") for file in (ROOT / folder).rglob("*.py")
     ]
     found = []
     for file in sorted(files):

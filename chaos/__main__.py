@@ -1,4 +1,4 @@
-"""`python -m chaos`: breaks a real stack in every way that we promise to survive, prints a table."""
+"""`python -m chaos`: breaks a real stack in every way that we promise to survive."""
 
 from __future__ import annotations
 

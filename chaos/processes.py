@@ -1,4 +1,4 @@
-"""Processes of the stack: started, signalled, and started again when they end (as a container is)."""
+"""Processes of the stack: started, signalled, started again when they end, as containers are."""
 
 from __future__ import annotations
 

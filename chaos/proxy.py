@@ -105,7 +105,7 @@ class Link:
         for position in range(len(data)):
             writer.write(data[position : position + 1])
             await writer.drain()
-            await asyncio.sleep(DRIP_SECONDS if self.mode is Mode.DRIP else 0)
+            await asyncio.sleep(DRIP_SECONDS)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

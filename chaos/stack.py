@@ -123,7 +123,7 @@ class Stack:
         slug = f"{name}-{secrets.token_hex(3)}"
         key = self.run("create-tenant", slug, "--owner", f"{slug}@example.org").strip()
         if not is_limited:
-            self.sql(f"UPDATE tenants_tenant SET {LIMITS} WHERE name = %s", slug)  # noqa: S608
+            self.sql(f"UPDATE tenants_tenant SET {LIMITS} WHERE name = %s", slug)
         return key
 
     def run(self, *arguments: str) -> str:
@@ -204,7 +204,7 @@ class Stack:
             command = [
                 str(self.ports[instance])
                 if part == "8000"
-                else part.replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+                else part.replace("0.0.0.0", "127.0.0.1")
                 for part in command
             ]
         return (sys.executable, "-m", "mcphub.cli", *command)

@@ -29,7 +29,7 @@ def listen(api: Api, **options: Any) -> ClientConnection:
     ticket = api.http.post("/api/v1/ws-tickets", json={}).json()["ticket"]
     url = f"{api.http.base_url}".replace("http", "ws", 1).rstrip("/") + "/ws/v1/events"
     names: Any = ["mcphub.v1", f"mcphub.ticket.{ticket}"]
-    socket = connect(url, subprotocols=names, **options)
+    socket: ClientConnection = connect(url, subprotocols=names, **options)
     assert json.loads(socket.recv(timeout=10))["type"] == "hello"
     socket.send(json.dumps({"type": "subscribe", "topics": ["servers", "calls", "traces"]}))
     return socket

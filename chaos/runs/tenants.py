@@ -11,7 +11,7 @@ from statistics import quantiles
 
 import httpx
 
-from chaos.load import Load, ask, loaded
+from chaos.load import Answer, Load, ask, loaded
 from chaos.runs.upstream import hostile, site
 from chaos.runs.workers import held
 from chaos.stack import WEBS, Stack
@@ -35,7 +35,9 @@ def p95(load: Load) -> float:
     return quantiles(took, n=20)[-1]
 
 
-@run("R40", "a tenant with 600 hanging calls gets 429; its neighbour's p95 ≤ 1.5 × idle + 30 ms")
+@run(
+    "R40", "a tenant with 600 hanging calls gets 429; its neighbour's p95 ≤ 1.5 times idle + 30 ms"
+)
 def noisy(stack: Stack, _rounds: int) -> str:
     key = stack.new_tenant("noisy", is_limited=True)
     with loaded(stack) as quiet, site(stack, hostile()) as _:
@@ -46,11 +48,11 @@ def noisy(stack: Stack, _rounds: int) -> str:
             prefer = {"Prefer": "respond-async"}
             found: Counter[str] = Counter()
             with ThreadPoolExecutor(16) as threads:
-                calls = threads.map(
-                    lambda _: ask(lambda: api.call(slug, "hang", timeoutMs=30_000, headers=prefer)),
-                    range(NOISY_CALLS),
-                )
-                for answer in calls:
+
+                def hang(_number: int) -> Answer:
+                    return ask(lambda: api.call(slug, "hang", timeoutMs=30_000, headers=prefer))
+
+                for answer in threads.map(hang, range(NOISY_CALLS)):
                     found[f"{answer.status} {answer.code}".strip()] += 1
             noise = p95(quiet)
             api.http.delete(f"/api/v1/servers/{slug}")
@@ -71,12 +73,8 @@ def strangers(stack: Stack, _rounds: int) -> str:
             row[0]
             for row in stack.sql("SELECT id FROM connectors_toolcall WHERE server = %s", load.slug)
         ]
-        faults = (
-            lambda: stack.programs[held(load)].signal(signal.SIGKILL),
-            lambda: stack.programs["redis"].signal(signal.SIGKILL),
-        )
-        for fault in faults:
-            fault()
+        for victim in (held(load), "redis"):
+            stack.programs[victim].signal(signal.SIGKILL)
             for api in theirs:
                 for call_id in ids:
                     seen.update(peek(api, load.slug, str(call_id)))

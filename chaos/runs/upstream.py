@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from functools import partial
 
 from chaos.load import Answer, ask
 from chaos.proxy import Mode
@@ -28,7 +28,6 @@ from tests.waiting import eventually
 GOOD = 19
 DEADLINE_MS = 1500
 SLACK = 1.0
-Server = TypeVar("Server", bound=RawServer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ def one_bad(stack: Stack, _rounds: int) -> str:
             assert all(answer.status == 200 for answer in good), f"{name}: {good}"
             codes.append(asked.result().code)
         assert server.counts["POST initialize"] == 1, "the session was opened again"
-    return f"{len(bad)} × {GOOD} good calls; bad ones: {', '.join(codes)}"
+    return f"{len(bad)} times {GOOD} good calls; bad ones: {', '.join(codes)}"
 
 
 @run("R13", "server restarts (port closed 5 s): attempts with back-off, connected ≤ 20 s")
@@ -105,9 +104,13 @@ def restart_server(stack: Stack, _rounds: int) -> str:
         )
         took = time.monotonic() - started
         assert api.text(slug, "echo", {"text": "up"}) == "up"
-        kinds = [step["kind"] for step in api.get(f"/servers/{slug}/timeline")["items"]]
+        kinds = [step["kind"] for step in api.get(f"/servers/{slug}/timeline")]
         api.http.delete(f"/api/v1/servers/{slug}")
     return f"connected {took:.1f} s after the server; {kinds.count('failed')} failed attempts"
+
+
+def is_connected(api: Api, slug: str) -> bool:
+    return bool(api.server(slug)["connectionState"] == "connected")
 
 
 class Forgetful(RawServer):
@@ -234,6 +237,9 @@ class Busy(RawServer):
     until: float = 0.0
     asked: list[float] = field(default_factory=list)
 
+    def was_asked(self) -> bool:
+        return bool(self.asked)
+
     async def serve(self, request: Request, wire: Wire) -> None:
         if time.monotonic() < self.until:
             self.asked.append(time.monotonic())
@@ -257,14 +263,10 @@ def busy(stack: Stack, _rounds: int) -> str:
             here.api.add_server(other, server.url)
             server.until = time.monotonic() + 6.0
             here.connect()
-            eventually(lambda s=server: bool(s.asked), 10.0, "it is asked")
+            eventually(server.was_asked, 10.0, "it is asked")
             here.api.http.post(f"/api/v1/servers/{other}/connect", json={})
             for slug in (here.slug, other):
-                eventually(
-                    lambda s=slug: here.api.server(s)["connectionState"] == "connected",
-                    30.0,
-                    f"{slug} is connected",
-                )
+                eventually(partial(is_connected, here.api, slug), 30.0, f"{slug} is connected")
             asked = server.asked
             assert len(asked) == 1, f"asked {len(asked)} times while it was to be left alone"
             gaps[str(status)] = len(asked)

@@ -7,8 +7,10 @@ import signal
 import time
 import uuid
 from collections import Counter
+from functools import partial
 
 from chaos.load import Load, ask, loaded
+from chaos.processes import Program
 from chaos.proxy import Mode
 from chaos.stack import WORKERS, Stack
 from chaos.verdict import run
@@ -21,6 +23,10 @@ from tests.waiting import eventually
 CALLS = 20
 LATE = 5
 SENT_ENDS = {"outcome_unknown", "200"}
+
+
+def is_replaced(program: Program, before: int) -> bool:
+    return program.pid != before
 
 
 def held(load: Load) -> str:
@@ -36,7 +42,7 @@ def replaced(stack: Stack, name: str, before: int) -> None:
 
 @run(
     "R01",
-    "kill -9 of a worker with 20 sent calls: ≤ 1 execution each, terminal ≤ 45 s, sent ones unknown",
+    "kill -9 of a worker with 20 sent calls: ≤ 1 execution each, ended ≤ 45 s, sent ones unknown",
     rounds=50,
     is_quick=True,
 )
@@ -145,7 +151,7 @@ def ask_worker_to_end(stack: Stack, rounds: int) -> str:
             before, started = program.pid, time.monotonic()
             program.signal(signal.SIGTERM)
             late = load.send(LATE, ms=5)
-            eventually(lambda p=program, b=before: p.pid != b, 31.0, "the worker is gone ≤ 30 s")
+            eventually(partial(is_replaced, program, before), 31.0, "the worker is gone ≤ 30 s")
             slowest = max(slowest, time.monotonic() - started)
             total += load.ends(keys)
             assert set(load.ends(keys)) <= SENT_ENDS, dict(load.ends(keys))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 
 from django.db import DatabaseError, connection
 
@@ -19,7 +20,9 @@ LATE_SECONDS = 1.0
 class DatabaseWatch:
     """The watch of this process; it starts with the first question, after any fork."""
 
-    def __init__(self) -> None:
+    def __init__(self, look: Callable[[], bool] | None = None) -> None:
+        self._look = look or _answers
+        self._ended = threading.Event()
         self._pid = 0
         self._lock = threading.Lock()
         self._asked_at: float | None = None
@@ -34,6 +37,10 @@ class DatabaseWatch:
             asked_at is not None and time.monotonic() - asked_at > LATE_SECONDS
         )
 
+    def close(self) -> None:
+        """End the thread at its next turn."""
+        self._ended.set()
+
     def _start(self) -> None:
         with self._lock:
             if self._pid != os.getpid():
@@ -42,12 +49,10 @@ class DatabaseWatch:
                 threading.Thread(target=self._run, name="database watch", daemon=True).start()
 
     def _run(self) -> None:
-        pause = threading.Event()
-        while True:
+        while not self._ended.wait(LOOK_SECONDS):
             self._asked_at = time.monotonic()
-            self._has_failed = not _answers()
+            self._has_failed = not self._look()
             self._asked_at = None
-            pause.wait(LOOK_SECONDS)
 
 
 def _answers() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 import pytest
@@ -100,8 +101,18 @@ def test_the_watch_notices_that_looks_fail_and_that_they_work_again(
 ) -> None:
     monkeypatch.setattr("mcphub.core.database_watch.LOOK_SECONDS", 0.01)
     answers = [False]
-    monkeypatch.setattr("mcphub.core.database_watch._answers", lambda: answers[0])
-    made = DatabaseWatch()
+    made = DatabaseWatch(lambda: answers[0])
     eventually(made.is_away, 5.0, "away")
     answers[0] = True
     eventually(lambda: not made.is_away(), 5.0, "back")
+    made.close()
+
+
+def test_the_watch_notices_a_look_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphub.core.database_watch.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("mcphub.core.database_watch.LATE_SECONDS", 0.05)
+    hanging = threading.Event()
+    made = DatabaseWatch(lambda: hanging.wait(5.0))
+    eventually(made.is_away, 5.0, "away")
+    made.close()
+    hanging.set()

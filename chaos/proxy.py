@@ -117,6 +117,14 @@ def _reset(writer: asyncio.StreamWriter) -> None:
     writer.transport.abort()
 
 
+async def _end_others() -> None:
+    """Cancel what still runs on this loop and wait for it."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
 class FaultProxy:
     """Owns the thread of all links; its methods are for other threads."""
 
@@ -140,9 +148,12 @@ class FaultProxy:
                 self._run(link.become(mode))
 
     def close(self) -> None:
+        """End every connection, then the thread and its loop."""
         self.become(Mode.DOWN)
+        self._run(_end_others())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5)
+        self._loop.close()
 
     def _run(self, work: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(5)

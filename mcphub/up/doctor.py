@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 
 from django.conf import settings
 from django.core import checks
@@ -23,59 +20,11 @@ from mcphub.core.egress import policy_from_settings
 from mcphub.core.errors import UnavailableError
 from mcphub.core.keys import key_ring
 from mcphub.up import rotation
+from mcphub.up.findings import Check, Report, Verdict
 
 OLDEST_REDIS = 7
 SKEW_WARN, SKEW_FAIL = 2.0, 30.0
 EGRESS_CHECKS = frozenset({"mcphub.W002", "mcphub.W004", "mcphub.W007"})
-
-
-class Verdict(StrEnum):
-    """What a check came to."""
-
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """One line of the report."""
-
-    name: str
-    verdict: Verdict
-    detail: str
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """All findings; it is healthy when nothing failed."""
-
-    checks: Sequence[Check]
-
-    @property
-    def is_healthy(self) -> bool:
-        return all(check.verdict is not Verdict.FAIL for check in self.checks)
-
-    def as_json(self) -> str:
-        return json.dumps(
-            {"ok": self.is_healthy, "checks": [asdict(check) for check in self.checks]}
-        )
-
-    def as_text(self) -> str:
-        lines = []
-        for check in self.checks:
-            lines.append(f"{check.verdict.value:<5} {check.name:<11} {check.detail}")
-            if check.hint:
-                lines.append(f"{'':17} {check.hint}")
-        return "\n".join(lines)
-
-
-def unloadable(reason: str) -> Report:
-    """Return the report of a hub whose settings cannot even be read."""
-    hint = "docs/configuration.md explains every setting."
-    found = Check(name="settings", verdict=Verdict.FAIL, detail=reason, hint=hint)
-    return Report(checks=[found])
 
 
 def examine(only: Iterable[str] = ()) -> Report:

@@ -11,6 +11,7 @@ import django
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError
 
+from mcphub.up import findings
 from mcphub.up.environment import defaults
 from mcphub.up.errors import StartError
 from mcphub.up.home import Home
@@ -103,12 +104,11 @@ def doctor(home: Path, only: Sequence[str], *, is_json: bool) -> tuple[str, bool
     try:
         use(home)
     except StartError as exc:
-        reason: str | None = str(exc)
+        report = findings.unloadable(str(exc))
     else:
-        reason = None
-    from mcphub.up import doctor as examination  # noqa: PLC0415  (needs the app registry)
+        from mcphub.up import doctor as examination  # noqa: PLC0415  (needs the app registry)
 
-    report = examination.examine(only) if reason is None else examination.unloadable(reason)
+        report = examination.examine(only)
     return (report.as_json() if is_json else report.as_text()), report.is_healthy
 
 

@@ -11,11 +11,15 @@ from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 if TYPE_CHECKING:
     from redis.client import Redis as RedisType
 
+AWAY = (RedisError, OSError, TimeoutError, RuntimeError)
+"""What an async client raises while Redis is away; RuntimeError is uvloop's word for a connection
+that was lost between two writes, which redis-py does not translate."""
 CONNECT_SECONDS = 2.0
 READ_SECONDS = 3.0
 SHORT_SECONDS = 0.8

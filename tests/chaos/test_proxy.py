@@ -48,6 +48,11 @@ def ask(connection: socket.socket, text: bytes = b"hello") -> bytes:
     return connection.recv(4096)
 
 
+def ask_anew(link: Link) -> bytes:
+    with client(link) as connection:
+        return ask(connection)
+
+
 def test_bytes_pass_both_ways(link: Link) -> None:
     with client(link) as connection:
         assert ask(connection) == b"hello"
@@ -73,8 +78,8 @@ def test_reset_ends_what_stands_and_what_comes(proxy: FaultProxy, link: Link) ->
         proxy.become(Mode.RESET)
         with pytest.raises(ConnectionError):
             connection.recv(1)
-    with client(link) as late, pytest.raises(ConnectionError):
-        ask(late)
+    with pytest.raises(ConnectionError):
+        ask_anew(link)
 
 
 def test_down_refuses_and_the_same_port_is_back_afterwards(proxy: FaultProxy, link: Link) -> None:

@@ -9,16 +9,17 @@ STAMP = $(VENV)/.installed
 PIP = $(BIN)/python -m pip --disable-pip-version-check --no-input --quiet
 TEST_SETTINGS = DJANGO_SETTINGS_MODULE=tests.settings
 SCHEMA = docs/api/openapi.yaml
-CODE = mcphub tenants tracing oauth connectors gateway console tests bench examples manage.py
+CODE = mcphub tenants tracing oauth connectors gateway console tests bench chaos examples manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check bench fmt lock schema clean
+.PHONY: help setup up test check bench chaos fmt lock schema clean
 
 help:
 	@echo "make up      start the hub (ARGS=\"--port 8000 --json\")"
 	@echo "make test    run the tests (ARGS=\"tests/core -k crypto\")"
 	@echo "make check   lint, types, layers, migrations, schema, lock"
 	@echo "make bench   measure the hub against direct calls"
+	@echo "make chaos   break a real stack, print which promises hold (ARGS=\"--only R01,R05\")"
 	@echo "make fmt | lock | schema | clean"
 
 setup: $(STAMP)
@@ -39,6 +40,9 @@ up: $(STAMP)
 
 test: $(STAMP)
 	@exec $(BIN)/python -m pytest $(ARGS)
+
+chaos: $(STAMP)
+	@exec $(BIN)/python -m chaos $(ARGS)
 
 bench: $(STAMP)
 	@exec $(BIN)/python -m bench $(ARGS)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
-from asgiref.sync import sync_to_async
-
 from connectors import selectors
 from connectors.selectors.usage import figures_for
 from mcphub.core.errors import NotFoundError
+from mcphub.core.offload import in_thread
 from tenants import connect_sessions, usage
 from tenants.principal import Principal
 from tracing import topics
@@ -26,7 +25,7 @@ def connect() -> None:
 
 async def has_server(principal: Principal, slug: str) -> bool:
     try:
-        await sync_to_async(selectors.connection_for)(principal, slug)
+        await in_thread(selectors.connection_for, principal, slug)
     except NotFoundError:
         return False
     return True
@@ -34,7 +33,7 @@ async def has_server(principal: Principal, slug: str) -> bool:
 
 async def has_call(principal: Principal, call_id: str) -> bool:
     try:
-        await sync_to_async(selectors.call_for)(principal, uuid.UUID(call_id))
+        await in_thread(selectors.call_for, principal, uuid.UUID(call_id))
     except (NotFoundError, ValueError):
         return False
     return True

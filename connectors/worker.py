@@ -60,6 +60,7 @@ class SessionWorker:
         self._is_slot_ours = bool(slot)
         self._is_draining = self._has_ended = False
         self._checked_at = time.monotonic()
+        self._since = int(time.time())
 
     def start(self) -> None:
         """Start the host's thread; returns when the worker takes work."""
@@ -135,6 +136,10 @@ class SessionWorker:
             calls=self.executor.in_flight,
             sessions=len(self.host.sessions()),
             is_draining=self._is_draining,
+            since=self._since,
+            executed=self.executor.counts.claimed,
+            duplicates=self.executor.counts.duplicates,
+            outrun=self.executor.counts.outrun,
         )
         try:
             await queue.announce_worker(load)

@@ -15,6 +15,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "mcphub.settings")
 with env.refusing_bad_settings():
     django = get_asgi_application()
 
+from django.conf import settings
 from django.core.signals import request_finished
 from django.urls import include, path
 
@@ -22,6 +23,7 @@ from connectors.api.urls import hot as hot_routes
 from mcphub import routing
 from mcphub.core.request_connections import let_go
 from mcphub.lean import LeanApplication
+from mcphub.outage import OutageGuard
 
 request_finished.connect(let_go)
 
@@ -41,6 +43,12 @@ http: Any = LeanApplication(
     prefixes=("/api/v1/servers/", "/api/v1/calls/", "/api/v1/tool-calls"),
 )
 
+is_watching = settings.DATABASES["default"]["ENGINE"].endswith("postgresql")
+
 application = ProtocolTypeRouter(
-    {"http": http, "websocket": routing.websockets, "lifespan": lifespan}
+    {
+        "http": OutageGuard(http, is_watching=is_watching),
+        "websocket": routing.websockets,
+        "lifespan": lifespan,
+    }
 )

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
 
 from mcphub import __version__
 from mcphub.up.environment import Options
@@ -13,6 +14,8 @@ from mcphub.up.errors import StartError
 from mcphub.up.home import default_home
 
 EXIT_REFUSED = 2
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001  (unnamed in public)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     rotate = commands.add_parser("rotate-keys", help="seal every secret under the first key")
     add_home(rotate)
     rotate.set_defaults(run=rotate_keys)
+    add_roles(commands)
+    add_looks(commands)
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(run=show_version)
     return root
@@ -55,6 +60,36 @@ def add_up(command: argparse.ArgumentParser) -> None:
     command.add_argument("--webs", type=count, default=1, metavar="N")
     command.add_argument("--json", action="store_true", help="one line of JSON when it is ready")
     command.set_defaults(run=up)
+
+
+def add_roles(commands: Commands) -> None:
+    """One process in the foreground each, configured by the environment alone."""
+    web = commands.add_parser("web", help="one web process (settings from the environment)")
+    web.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    web.add_argument("--port", type=port, default=8000)
+    web.set_defaults(run=lambda options: _roles().web(options.host, options.port))
+    worker = commands.add_parser("worker", help="one worker process")
+    worker.add_argument("--slot", default="", help="a name that no other worker has at a time")
+    worker.set_defaults(run=lambda options: _roles().worker(options.slot))
+    beat = commands.add_parser("beat", help="the clock of the sweeps")
+    beat.set_defaults(run=lambda _options: _roles().beat())
+    migrate = commands.add_parser("migrate", help="bring the database up to date")
+    add_home(migrate)
+    migrate.set_defaults(run=run_migrate)
+
+
+def add_looks(commands: Commands) -> None:
+    doctor = commands.add_parser("doctor", help="look at every part that the hub needs")
+    names = "settings keys egress database migrations redis clock workers beat"
+    doctor.add_argument("--only", nargs="+", default=[], choices=names.split(), metavar="CHECK")
+    doctor.add_argument("--json", action="store_true")
+    add_home(doctor)
+    doctor.set_defaults(run=run_doctor)
+    workers = commands.add_parser("workers", help="who is alive, and who holds what")
+    workers.add_argument("--slot", default="", help="this one alone; exit code 1 if it is gone")
+    workers.add_argument("--json", action="store_true")
+    add_home(workers)
+    workers.set_defaults(run=run_workers)
 
 
 def add_home(command: argparse.ArgumentParser) -> None:
@@ -96,6 +131,35 @@ def rotate_keys(arguments: argparse.Namespace) -> int:
 
     print(f"mcphub: {operations.rotate_keys(home_of(arguments))}")
     return 0
+
+
+def run_migrate(arguments: argparse.Namespace) -> int:
+    from mcphub.up import operations  # noqa: PLC0415  (loads Django)
+
+    operations.migrate(home_of(arguments))
+    return 0
+
+
+def run_doctor(arguments: argparse.Namespace) -> int:
+    from mcphub.up import operations  # noqa: PLC0415  (loads Django)
+
+    text, is_healthy = operations.doctor(home_of(arguments), arguments.only, is_json=arguments.json)
+    print(text)
+    return 0 if is_healthy else 1
+
+
+def run_workers(arguments: argparse.Namespace) -> int:
+    from mcphub.up import operations  # noqa: PLC0415  (loads Django)
+
+    text, is_alive = operations.workers(home_of(arguments), arguments.slot, is_json=arguments.json)
+    print(text)
+    return 0 if is_alive else 1
+
+
+def _roles() -> Any:
+    from mcphub.up import roles  # noqa: PLC0415  (loads the server)
+
+    return roles
 
 
 def show_version(_arguments: argparse.Namespace) -> int:

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from asgiref.sync import sync_to_async
 from django.db import Error as DatabaseError
 from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -15,10 +14,12 @@ from redis import RedisError
 from connectors import queue
 from mcphub.core import redis
 from mcphub.core.errors import UnavailableError
+from mcphub.core.offload import in_thread
 
 logger = logging.getLogger(__name__)
 
 PROBE_SECONDS = 2.0
+
 OK = "ok"
 
 
@@ -27,19 +28,23 @@ async def livez(_request: HttpRequest) -> HttpResponse:
 
 
 async def readyz(_request: HttpRequest) -> JsonResponse:
-    """200 when every part answers, 503 with the parts that do not; `workers` counts them."""
-    database, broker, workers = await asyncio.gather(
-        probe(ask_database), probe(ask_redis), probe(count_workers)
+    """Name what is degraded; 503 only when nothing can be served.
+
+    Without Redis, workers or beat reading still works, so a load balancer keeps this process.
+    """
+    database, broker, workers, beat = await asyncio.gather(
+        probe(ask_database), probe(ask_redis), probe(count_workers), probe(queue.is_beating)
     )
-    count = workers if isinstance(workers, int) else 0
     parts = {
-        "database": OK if database is True else "unreachable",
-        "redis": OK if broker is True else "unreachable",
-        "workers": OK if count else "missing",
+        "database": OK if database else "unreachable",
+        "redis": OK if broker else "unreachable",
+        "workers": OK if workers else "missing",
+        "beat": OK if beat else "missing",
     }
     is_ready = all(state == OK for state in parts.values())
-    body = {"status": OK if is_ready else "degraded", "parts": parts, "workers": count}
-    return JsonResponse(body, status=200 if is_ready else 503)
+    status = OK if is_ready else "degraded" if database else "unavailable"
+    body = {"status": status, "parts": parts, "workers": workers or 0}
+    return JsonResponse(body, status=200 if database else 503)
 
 
 async def probe(ask: Callable[[], Awaitable[int]]) -> int | None:
@@ -52,7 +57,7 @@ async def probe(ask: Callable[[], Awaitable[int]]) -> int | None:
 
 
 async def ask_database() -> bool:
-    return await sync_to_async(select_one)()
+    return await in_thread(select_one)
 
 
 def select_one() -> bool:

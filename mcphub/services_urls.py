@@ -11,6 +11,15 @@ SQLITE_INIT = (
     "PRAGMA temp_store=MEMORY; PRAGMA cache_size=-16000;"
 )
 
+NETWORK = {
+    "connect_timeout": "2",
+    "tcp_user_timeout": "3000",
+    "keepalives_idle": "5",
+    "keepalives_interval": "2",
+    "keepalives_count": "2",
+}
+"""Of libpq: how fast a server is noticed to be gone that does not say so (seconds; ms)."""
+
 
 def database(url: str) -> dict[str, Any]:
     """Return Django's settings for `postgres://user:password@host:port/name?option=…`.
@@ -37,7 +46,7 @@ def database(url: str) -> dict[str, Any]:
         "PORT": str(parts.port or ""),
         "CONN_MAX_AGE": 60,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": dict(parse_qsl(parts.query)),
+        "OPTIONS": {**NETWORK, **dict(parse_qsl(parts.query))},
     }
 
 

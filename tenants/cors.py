@@ -11,13 +11,13 @@ import time
 from collections.abc import Awaitable
 from itertools import chain
 
-from asgiref.sync import sync_to_async
 from corsheaders.middleware import CorsMiddleware
 from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from mcphub.core.clock import now
+from mcphub.core.offload import in_thread
 from tenants.models import ConnectSession, Tenant
 
 SECONDS = 5.0
@@ -71,7 +71,7 @@ class TenantCorsMiddleware(CorsMiddleware):
 
     async def __acall__(self, request: HttpRequest) -> HttpResponseBase:
         if "origin" in request.headers and not allowed_origins.is_fresh:
-            await sync_to_async(allowed_origins.refresh)()
+            await in_thread(allowed_origins.refresh)
         return await super().__acall__(request)
 
     def check_signal(self, request: HttpRequest) -> bool:

@@ -15,7 +15,6 @@ from importlib import import_module
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.db.models import Q
@@ -23,6 +22,7 @@ from django.http import HttpRequest
 
 from mcphub.core.clock import now
 from mcphub.core.errors import InvalidInputError, NotAuthenticatedError, NotPermittedError
+from mcphub.core.offload import in_thread
 from tenants import invalidation
 from tenants.models import ApiKey, ConnectSession, Membership, Role, User
 from tenants.principal import ADMIN_SCOPES, MEMBER_SCOPES, Principal, Scope
@@ -78,7 +78,8 @@ def resolve(shown: Shown) -> Principal:
 
 async def aresolve(shown: Shown) -> Principal:
     """As `resolve`, for event loops: it leaves the loop only when a query is needed."""
-    return known(shown) or await sync_to_async(_look_up)(shown)
+    found = known(shown)
+    return found if found is not None else await in_thread(_look_up, shown)
 
 
 def known(shown: Shown) -> Principal | None:

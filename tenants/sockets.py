@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from asgiref.sync import sync_to_async
 from channels.exceptions import DenyConnection
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.conf import settings
@@ -30,6 +29,7 @@ from mcphub.core.errors import (
     NotPermittedError,
     UnavailableError,
 )
+from mcphub.core.offload import in_thread
 from tenants import credentials, invalidation, tickets
 from tenants.api.authentication import shown_by_scope
 from tenants.cors import allowed_origins
@@ -109,7 +109,7 @@ async def authenticate(scope: Any) -> tuple[Shown | None, Principal]:
         await _check_known(shown.origin)
     ticket = _ticket_in(scope["subprotocols"])
     if ticket is not None:
-        principal = await sync_to_async(tickets.redeem)(ticket)
+        principal = await in_thread(tickets.redeem, ticket)
         if not is_own:
             credentials.check_origin(principal, shown.origin)
         return None, principal
@@ -179,7 +179,7 @@ class _Watch:
         if self.shown is not None:
             after = await credentials.aresolve(self.shown)
         else:
-            after = await sync_to_async(credentials.confirm)(before)
+            after = await in_thread(credentials.confirm, before)
         self.consumer.principal = after
         if after.scopes != before.scopes:
             await self.consumer.principal_changed()
@@ -193,7 +193,7 @@ async def _check_known(origin: str) -> None:
     if origin in settings.CORS_ALLOWED_ORIGINS:
         return
     if not allowed_origins.is_fresh:
-        await sync_to_async(allowed_origins.refresh)()
+        await in_thread(allowed_origins.refresh)
     if origin not in allowed_origins:
         raise _origin_refused()
 

@@ -1,5 +1,6 @@
 """The only door by which work reaches a worker: lanes, the register of workers, lifecycle tasks."""
 
+from connectors.queue.beat import announce_beat, is_beating
 from connectors.queue.lanes import (
     EntryKind,
     LaneEntry,
@@ -53,12 +54,14 @@ __all__ = [
     "LaneWriter",
     "TickPipeline",
     "WorkerLoad",
+    "announce_beat",
     "announce_worker",
     "choose_worker",
     "dead_workers",
     "drop_lane",
     "forget_worker",
     "is_alive",
+    "is_beating",
     "lane_writer",
     "live_workers",
     "live_workers_sync",

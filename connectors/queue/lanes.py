@@ -155,7 +155,7 @@ class LaneReader:
                 async with asyncio.timeout(READ_SECONDS):
                     entries = await self._next_entries()
                 wait = BACKOFF_FIRST
-            except (RedisError, OSError, TimeoutError) as exc:
+            except hub_redis.AWAY as exc:
                 logger.warning("lane unreadable, next try in %.2f s: %s", wait, type(exc).__name__)
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, BACKOFF_LAST)

@@ -68,7 +68,7 @@ class TickPipeline:
             batch, self._waiting = self._waiting[:LARGEST], self._waiting[LARGEST:]
             try:
                 answers = await self._exchange([command for command, _ in batch])
-            except (RedisError, OSError, TimeoutError):
+            except hub_redis.AWAY:
                 self.dropped += sum(future is None for _, future in batch)
                 for _, future in batch:
                     _settle(future, UnavailableError("Redis is away.", retry_after=1.0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from threading import Lock
 from typing import Any
 
@@ -29,16 +29,28 @@ class WorkerLoad:
     calls: int = 0
     sessions: int = 0
     is_draining: bool = False
+    since: int = 0
+    """When it started, in Unix seconds."""
+    executed: int = 0
+    duplicates: int = 0
+    """Rings for calls that somebody had already."""
+    outrun: int = 0
+    """Ends that did not count, since the call had been decided."""
 
     def encode(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def decode(cls, text: bytes) -> WorkerLoad | None:
+        """Return None for what is none; members of a newer version are left out."""
         try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
+            found = json.loads(text)
+            return cls(**{name: found[name] for name in _MEMBERS & found.keys()})
+        except (ValueError, TypeError, AttributeError):
             return None
+
+
+_MEMBERS = frozenset(member.name for member in fields(WorkerLoad))
 
 
 def worker_key(worker: str) -> str:

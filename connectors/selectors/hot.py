@@ -25,6 +25,7 @@ from connectors.selectors.servers import UnknownToolError, tools_for
 from connectors.selectors.views import CallTarget, ConnectionView, ToolView
 from connectors.states import State
 from mcphub.core.errors import ConflictError
+from mcphub.core.patience import database_patience
 from tenants.principal import Principal
 
 FRESH_SECONDS = 1.0
@@ -79,7 +80,8 @@ class CallTargets:
         loading = self._load(principal, slug)
         if loading.done():
             return loading.result()
-        return await asyncio.shield(asyncio.wrap_future(loading))
+        async with database_patience():
+            return await asyncio.shield(asyncio.wrap_future(loading))
 
     def find_now(self, principal: Principal, slug: str) -> Found:
         """As `find`, for code that runs in a thread."""

@@ -18,7 +18,7 @@ from functools import partial
 
 from connectors import queue, selectors
 from connectors.models import ListingKind
-from connectors.services import catalog, faults, leases, listings
+from connectors.services import catalog, faults, leases, listings, politeness
 from connectors.services.catalog import FetchedList
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.leases import Claim, Lease, Outcome
@@ -173,7 +173,7 @@ class Keeper:
         self._is_draining = True
         for kept in self._kept.values():
             self._stop_timer(kept)
-        return await self._threads.run(leases.hand_over_all, self.worker)
+        return await self._threads.run(leases.hand_over_all, self.worker, is_crash=False)
 
     # --- HostListener ---------------------------------------------------------------------------
 
@@ -263,7 +263,9 @@ class Keeper:
         started = asyncio.get_running_loop().time()
         connection_id = lease.connection_id
         try:
-            opened = await self.host.open(claim.spec_or_raise(), lease.fence.epoch)
+            spec = claim.spec_or_raise()
+            async with politeness.opening(spec.url):
+                opened = await self.host.open(spec, lease.fence.epoch)
             session = self.host.session(connection_id)
             if session is None:
                 return kept.loss or session_closed()

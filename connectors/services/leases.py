@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -23,7 +23,7 @@ from connectors.services import catalog, faults
 from connectors.services.catalog import FetchedList
 from connectors.services.timeline import Step
 from connectors.services.transitions import Fence, transition
-from connectors.states import State
+from connectors.states import State, backoff
 from connectors.upstream.session import Opened
 from mcphub.core import clock
 from mcphub.core.errors import HubError, UnavailableError
@@ -37,6 +37,14 @@ class StdioDisabledError(HubError):
     title = "Servers that run as a local command are not enabled here"
 
 
+class QuarantinedError(HubError):
+    code = "connection_quarantined"
+    status = 503
+    title = "Opening the connection ended the worker again and again"
+
+
+CRASH_ATTEMPTS = 2
+"""A worker that dies while it opens a connection counts as so many failed attempts of it."""
 OPENABLE = (State.CONNECTING, State.CONNECTED)
 LARGEST_INFO = 32 << 10
 HANDED_AT_ONCE = 25
@@ -227,35 +235,42 @@ def held_by(worker: str) -> dict[uuid.UUID, int]:
     return dict(Connection.unscoped.filter(held_by=worker).values_list("pk", "epoch"))
 
 
-def hand_over(worker: str, *, largest: int = HANDED_AT_ONCE) -> list[uuid.UUID] | None:
-    """Take leases away from `worker`; return the connections that somebody has to reopen.
+def hand_over(
+    worker: str, *, largest: int = HANDED_AT_ONCE, is_crash: bool = True
+) -> list[uuid.UUID] | None:
+    """Take leases away from `worker`; return the connections that somebody has to reopen now.
 
-    One transaction for at most `largest` of them: call it until it returns None. The epoch moves
-    on, so that writes of a worker that still lives somehow are refused.
+    What a crashed worker was just opening may be what it crashed of: that is opened with back-off,
+    and rests in `error` after the third time. One transaction for at most `largest` of them: call
+    it until it returns None. The epoch moves on, so that writes of a worker that still lives
+    somehow are refused.
     """
     rows = list(
         Connection.unscoped.filter(held_by=worker)
-        .only("pk", "epoch", "is_wanted", "state")
+        .only("pk", "epoch", "is_wanted", "state", "attempt")
         .order_by("pk")[:largest]
     )
     if not rows:
         return None
     with transaction.atomic():
-        return [row.pk for row in rows if _taken_away(row, worker)]
+        return [row.pk for row in rows if _taken_away(row, worker, is_crash=is_crash)]
 
 
-def hand_over_all(worker: str) -> list[uuid.UUID]:
+def hand_over_all(worker: str, *, is_crash: bool = True) -> list[uuid.UUID]:
     """As `hand_over`, for all of them."""
     found: list[uuid.UUID] = []
-    while (ids := hand_over(worker)) is not None:
+    while (ids := hand_over(worker, is_crash=is_crash)) is not None:
         found += ids
     return found
 
 
-def _taken_away(row: Connection, worker: str) -> bool:
-    """Free one lease; whether its connection has to be opened again."""
+def _taken_away(row: Connection, worker: str, *, is_crash: bool) -> bool:
+    """Free one lease; whether its connection has to be opened again at once."""
     fence = Fence(worker=worker, epoch=row.epoch)
     fields: dict[str, Any] = {"held_by": "", "epoch": row.epoch + 1}
+    if is_crash and row.is_wanted and row.state == State.CONNECTING.value:
+        _suspect(row, fence, fields)
+        return False
     if row.is_wanted and transition(
         row.pk,
         State.CONNECTING,
@@ -269,6 +284,25 @@ def _taken_away(row: Connection, worker: str) -> bool:
         return True
     Connection.unscoped.filter(pk=row.pk, held_by=worker, epoch=row.epoch).update(**fields)
     return False
+
+
+def _suspect(row: Connection, fence: Fence, fields: dict[str, Any]) -> None:
+    """Open it later, or not again by itself."""
+    attempt = row.attempt + CRASH_ATTEMPTS
+    wait = backoff(attempt, 0.5)
+    error = QuarantinedError()
+    transition(
+        row.pk,
+        State.CONNECTING if wait is not None else State.ERROR,
+        expect=[State.CONNECTING],
+        fence=fence,
+        steps=[Step(kind="worker_lost")],
+        attempt=attempt,
+        next_retry_at=None if wait is None else clock.now() + timedelta(seconds=wait),
+        last_error=faults.last_error(error) if wait is None else None,
+        connected_at=None,
+        **fields,
+    )
 
 
 def remember_era(lease: Lease, era: str, transport: str) -> None:

@@ -23,6 +23,7 @@ from connectors.queue.lanes import sync_client
 from mcphub.core import redis as hub_redis
 from mcphub.core.errors import LimitError, NotFoundError, UnavailableError
 from mcphub.core.offload import DatabaseThreads
+from mcphub.core.patience import database_patience
 from tenants.models import Tenant
 
 LIMITS_SECONDS = 10.0
@@ -148,7 +149,8 @@ class _Tenants:
         if self._threads is None:
             self._threads = DatabaseThreads(name="quotas", threads=1)
         try:
-            limits = await self._threads.run(_read_limits, tenant_id)
+            async with database_patience():
+                limits = await self._threads.run(_read_limits, tenant_id)
         except DatabaseError as exc:
             raise UnavailableError("The database is away.", retry_after=1.0) from exc
         self._known[tenant_id] = (time.monotonic(), limits)

@@ -171,7 +171,7 @@ class Replies:
                 while True:
                     self._on_message(await _next_message(pubsub))
                     wait = BACKOFF_FIRST
-            except (RedisError, OSError, TimeoutError) as exc:
+            except hub_redis.AWAY as exc:
                 logger.warning("replies away, next try in %.2f s: %s", wait, type(exc).__name__)
             finally:
                 self._is_listening.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,6 +45,7 @@ from mcphub.core.errors import (
     UnavailableError,
 )
 from mcphub.core.offload import DatabaseThreads
+from mcphub.core.patience import DATABASE_SECONDS
 from mcphub.core.types import JSONObject
 from tenants.principal import Principal, Scope
 
@@ -62,6 +64,8 @@ LARGE_BYTES = 256 << 10
 TARGET_LENGTH = 2000
 KEY_LENGTH = 255
 KEY_LIFETIME = timedelta(hours=24)
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +273,7 @@ async def _submit_one(
 
 async def _insert(call: NewCall) -> Submitted | None:
     """Commit a call; return the earlier one instead when its idempotency key is taken."""
-    if await ledger.insert(call) is Inserted.NEW:
+    if await _stored_soon(call) is Inserted.NEW:
         return None
     try:
         earlier = await _lookups().run(_earlier, call)
@@ -291,6 +295,35 @@ async def _insert(call: NewCall) -> Submitted | None:
             extra={"callId": str(earlier.pk)},
         )
     return Submitted(id=earlier.pk, is_replayed=True)
+
+
+async def _stored_soon(call: NewCall) -> Inserted:
+    """Insert, or take the call back for certain when the database is too slow to say so."""
+    storing = asyncio.ensure_future(ledger.insert(call))
+    await asyncio.wait({storing}, timeout=DATABASE_SECONDS)
+    if storing.done():
+        return storing.result()
+    withdrawing = asyncio.get_running_loop().create_task(_withdraw(storing, call))
+    _withdrawing.add(withdrawing)
+    withdrawing.add_done_callback(_withdrawing.discard)
+    raise UnavailableError("The database is away.", retry_after=1.0)
+
+
+_withdrawing: set[asyncio.Task[None]] = set()
+
+
+async def _withdraw(storing: asyncio.Future[Inserted], call: NewCall) -> None:
+    """End a call that nobody was told of, before the reaper would ring for it."""
+    try:
+        if await storing is Inserted.NEW:
+            await _lookups().run(_take_back, call)
+    except (DatabaseError, HubError):
+        logger.warning("call not taken back call=%s", call.id)
+
+
+def _take_back(call: NewCall) -> None:
+    queued = ToolCall.unscoped.filter(pk=call.id, status=CallStatus.QUEUED)
+    queued.update(status=CallStatus.CANCELLED, finished_at=now(), problem_code="unavailable")
 
 
 def _earlier(call: NewCall) -> ToolCall | None:

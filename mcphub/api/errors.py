@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from rest_framework import exceptions as drf
 from rest_framework.response import Response
@@ -28,6 +29,7 @@ from mcphub.core.errors import (
     NotFoundError,
     NotPermittedError,
     ProtocolError,
+    UnavailableError,
 )
 from mcphub.core.types import JSONObject, JSONValue
 
@@ -120,6 +122,9 @@ def as_hub_error(exc: Exception, request: HttpRequest) -> HubError:
         return InvalidInputError(problems=list(field_problems(exc.detail)))
     if isinstance(exc, drf.Throttled):
         return LimitError(code="rate_limited", retry_after=getattr(exc, "wait", None))
+    if isinstance(exc, OperationalError | InterfaceError):
+        logger.warning("database away trace=%s error=%s", trace_id_of(request), type(exc).__name__)
+        return UnavailableError("The database is away.", retry_after=1.0)
     for kind, ours in PLAIN.items():
         if isinstance(exc, kind):
             return ours()

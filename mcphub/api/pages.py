@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from django.core.exceptions import BadRequest
+from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 
 from mcphub.api.errors import InternalError, problem_response
@@ -32,6 +34,9 @@ def page_not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 def server_error(request: HttpRequest, *_: Any) -> HttpResponse:
     """Answer for what nobody caught; Django has logged it."""
+    exc = sys.exc_info()[1]
+    if isinstance(exc, OperationalError | InterfaceError):
+        return _answer(request, exc, "503 The database is away", 503)
     return _answer(request, InternalError(), "500 Internal error", 500)
 
 

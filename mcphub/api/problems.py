@@ -133,6 +133,18 @@ _TABLE = (
     ("too_many_connections", 429, "The tenant has as many connections as it may", "Remove one."),
     ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),
     ("limit_reached", 429, "A limit is reached", "A quota of the tenant or of the hub."),
+    (
+        "upstream_busy",
+        429,
+        "The server asked to be left alone for a while",
+        "It answered with `Retry-After`; no worker asks again before.",
+    ),
+    (
+        "connection_quarantined",
+        503,
+        "Opening the connection ended the worker again and again",
+        "It rests until somebody connects it; the operator finds the reason in the logs.",
+    ),
     ("rate_limited", 429, "Too many requests", "Wait for `Retry-After` seconds."),
     # --- the hub itself ------------------------------------------------------------------------
     ("internal_error", 500, "Internal error", "A fault in the hub; the log has the trace id."),

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from redis.exceptions import RedisError
 
+from mcphub.core import redis
 from mcphub.core.errors import UnavailableError
 from mcphub.core.event_link import Event, Link, Reading, read
 from mcphub.core.event_stream import EventGroup, Route
@@ -191,7 +192,7 @@ class EventFeed:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await self._open(stream)
-        except (TimeoutError, RedisError, OSError) as exc:
+        except redis.AWAY as exc:
             await self.leave(listener)
             raise UnavailableError("Events are not available; try again.", retry_after=1.0) from exc
         return listener
@@ -223,7 +224,7 @@ class EventFeed:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await self._link.subscribe(channel)
-        except (TimeoutError, RedisError, OSError):
+        except redis.AWAY:
             logger.warning("trace events are late: Redis does not answer")
 
     async def read_once(self, group: EventGroup, since: int) -> Reading | None:
@@ -232,7 +233,7 @@ class EventFeed:
             return None
         try:
             return (await read(self._link.client, [(group, since)]))[0]
-        except (RedisError, OSError):
+        except redis.AWAY:
             return None
 
     async def _open(self, stream: _Stream) -> None:
@@ -247,7 +248,7 @@ class EventFeed:
         try:
             if self._link is not None:
                 await self._link.unsubscribe(channel)
-        except (RedisError, OSError):
+        except redis.AWAY:
             logger.debug("unsubscribe failed; the connection is gone anyway")
 
     def _ring(self, stream: _Stream) -> None:

@@ -12,11 +12,28 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import ParamSpec, TypeVar
 
+from asgiref.sync import sync_to_async
 from django.db import close_old_connections, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run `work` on the thread that async code shares, on a connection that is not broken.
+
+    Plain `sync_to_async` would keep a connection that the database has ended, and fail for ever.
+    """
+    return await sync_to_async(_checked)(partial(work, *args, **kwargs))
+
+
+def _checked(work: Callable[[], T]) -> T:
+    close_old_connections()
+    try:
+        return work()
+    finally:
+        close_old_connections()
 
 
 class DatabaseThreads:

@@ -10,13 +10,20 @@ from redis import Redis
 from redis.asyncio import Redis as AsyncRedis
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 from redis.retry import Retry
 
 if TYPE_CHECKING:
     from redis.client import Redis as RedisType
 
+AWAY = (RedisError, OSError, TimeoutError, RuntimeError)
+"""What an async client raises while Redis is away; RuntimeError is uvloop's word for a connection
+that was lost between two writes, which redis-py does not translate."""
 CONNECT_SECONDS = 2.0
 READ_SECONDS = 3.0
+SHORT_SECONDS = 0.8
+"""What a request of a user waits for Redis before it goes on without."""
 
 
 def key(*parts: str) -> str:
@@ -61,5 +68,14 @@ def open_async(
 
 @cache
 def shared() -> RedisType:
-    """Return this process's client for short reads from any thread; retried once, at once."""
-    return open_sync(retries=1)
+    """Return this process's client for short reads from any thread.
+
+    A lost connection is replaced once, at once; a Redis that hangs is waited for only once.
+    """
+    return Redis.from_url(
+        settings.REDIS_URL,
+        socket_connect_timeout=SHORT_SECONDS,
+        socket_timeout=SHORT_SECONDS,
+        health_check_interval=15,
+        retry=Retry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+    )

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import quote
 
+from mcphub.up import roles
 from mcphub.up.home import Home
 from mcphub.up.processes import Command
 
 WORKER_DRAIN_SECONDS = 28.0
 """The worker ends its calls within 25 s by itself; then it is made to end."""
 WEB_STOP_SECONDS = 10.0
-WORKER_THREADS = 8
 STAGES = ("web", "worker", "beat|demo", "valkey")
 """Order of the end: no new requests, then no running calls, then what these needed."""
 
@@ -79,23 +79,18 @@ class Launcher:
         return replace(command, descriptors=(descriptor,), stop_seconds=WEB_STOP_SECONDS)
 
     def worker(self, number: int) -> Command:
-        launcher = self.with_variable("MCPHUB_WORKER_SLOT", f"w{number}")
-        arguments = (
-            f"--pool=threads --concurrency={WORKER_THREADS} --without-gossip --without-mingle"
-        )
-        command = launcher.celery(
-            f"worker{number}", "worker", f"--hostname=w{number}@mcphub", *arguments.split()
-        )
+        slot = f"w{number}"
+        launcher = self.with_variable("MCPHUB_WORKER_SLOT", slot)
+        command = launcher.celery(f"worker{number}", "worker", *roles.worker_arguments(slot))
         return replace(command, stop_seconds=WORKER_DRAIN_SECONDS)
 
     def beat(self) -> Command:
-        """No schedule file: every sweep may run again after a restart."""
-        return self.celery("beat", "beat", "--scheduler=celery.beat.Scheduler", "--pidfile=")
+        return self.celery("beat", "beat", *roles.beat_arguments())
 
     def celery(self, name: str, role: str, *arguments: str) -> Command:
         level = self.environment.get("MCPHUB_LOG_LEVEL", "INFO")
-        options = ("--app=mcphub.celery:app", role, f"--loglevel={level}", *arguments)
-        return self.python(name, "celery", *options)
+        command = roles.celery_arguments(role, level, *arguments)
+        return self.program(name, sys.executable, *command)
 
     def demo(self, descriptor: int) -> Command:
         command = self.python("demo", "mcphub.demo", "--fd", str(descriptor))

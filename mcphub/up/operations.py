@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import django
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, transaction
 
+from mcphub.up import findings
 from mcphub.up.environment import defaults
 from mcphub.up.errors import StartError
 from mcphub.up.home import Home
@@ -91,6 +93,48 @@ def rotate_keys(home: Path) -> str:
             "keep the old keys and run this again"
         )
     return f"resealed {result.resealed} values; every secret is under {ring.primary!r} now"
+
+
+def doctor(home: Path, only: Sequence[str], *, is_json: bool) -> tuple[str, bool]:
+    """Examine the hub; returns the report and whether nothing failed."""
+    os.environ.setdefault("MCPHUB_LOG_LEVEL", "ERROR")
+    try:
+        use(home)
+    except StartError as exc:
+        report = findings.unloadable(str(exc))
+    else:
+        from mcphub.up import doctor as examination  # noqa: PLC0415  (needs the app registry)
+
+        report = examination.examine(only)
+    return (report.as_json() if is_json else report.as_text()), report.is_healthy
+
+
+def migrate(home: Path) -> None:
+    """Bring the tables up to date; safe to repeat, and while the hub of this version runs."""
+    use(home)
+    from django.core.management import call_command  # noqa: PLC0415  (loads slowly)
+
+    try:
+        call_command("migrate", interactive=False, verbosity=1)
+    except DatabaseError as exc:
+        raise StartError(f"the database cannot be used: {first_line(exc)}") from exc
+
+
+def workers(home: Path, slot: str, *, is_json: bool) -> tuple[str, bool]:
+    """Return who holds what, and whether anybody (of `slot`) is alive."""
+    os.environ.setdefault("MCPHUB_LOG_LEVEL", "ERROR")
+    use(home)
+    from mcphub.core.errors import HubError  # noqa: PLC0415  (needs the app registry)
+    from mcphub.up import workforce  # noqa: PLC0415
+
+    try:
+        found = workforce.survey(slot)
+    except DatabaseError as exc:
+        raise StartError(f"the database cannot be used: {first_line(exc)}") from exc
+    except HubError as exc:
+        raise StartError(exc.detail) from exc
+    text = workforce.as_json(found) if is_json else workforce.as_text(found)
+    return text, any(each.is_alive for each in found)
 
 
 def first_line(exc: Exception) -> str:

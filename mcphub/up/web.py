@@ -11,6 +11,11 @@ GRACEFUL_SECONDS = 5
 
 
 def main(descriptor: int) -> None:
+    """Serve on a listening socket that was inherited."""
+    serve(socket.socket(fileno=descriptor))
+
+
+def serve(listener: socket.socket) -> None:
     """Serve until SIGTERM; requests that run may finish for a few seconds."""
     config = uvicorn.Config(
         "mcphub.asgi:application",
@@ -22,7 +27,7 @@ def main(descriptor: int) -> None:
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
         ws_max_size=1 << 20,
     )
-    uvicorn.Server(config).run(sockets=[socket.socket(fileno=descriptor)])
+    uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":

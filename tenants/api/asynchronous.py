@@ -12,6 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 
 from mcphub.api.asynchronous import answers_problems
 from mcphub.api.errors import MethodNotAllowedError, problem_response
+from mcphub.core.patience import database_patience
 from tenants.api.authentication import principal_of
 from tenants.principal import Principal, Scope
 
@@ -32,7 +33,8 @@ def async_view(*methods: str, scope: Scope | None = None) -> Callable[[View[P]],
         async def route(
             request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs
         ) -> HttpResponseBase:
-            principal = await principal_of(request)
+            async with database_patience():
+                principal = await principal_of(request)
             if request.method not in methods:
                 return _not_allowed(request, methods)
             if scope is not None:

@@ -181,3 +181,17 @@ def test_a_lifecycle_task_is_refused_within_a_second_when_the_broker_is_away() -
     with pytest.raises(UnavailableError):
         queue.send_connect(uuid.uuid4())
     assert time.monotonic() - started < 3
+
+
+class Lost:
+    """A client whose connection uvloop has closed between two writes."""
+
+    async def execute_command(self, *_: object) -> None:
+        raise RuntimeError("unable to perform operation; the handler is closed")
+
+
+async def test_a_connection_that_the_loop_has_closed_is_an_absent_redis_not_a_silence() -> None:
+    pipeline = queue.TickPipeline(Lost())  # type: ignore[arg-type]  # stands for a client
+    pipeline.send("PING")
+    with pytest.raises(UnavailableError):
+        await asyncio.wait_for(pipeline.call("PING"), 5)

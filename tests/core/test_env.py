@@ -186,7 +186,7 @@ def test_a_postgres_url_is_taken_apart_and_decoded() -> None:
         "PASSWORD": "p/w",
         "HOST": "db.test",
         "PORT": "6432",
-        "OPTIONS": {"sslmode": "require"},
+        "OPTIONS": {**services_urls.NETWORK, "sslmode": "require"},
     }
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("mcphub", "tenants", "tracing", "oauth", "connectors", "gateway", "console")
 
+OUTSIDE = ("tests", "bench", "chaos")
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -23,9 +25,7 @@ class Source:
 @lru_cache(maxsize=1)
 def sources() -> tuple[Source, ...]:
     """Return the files of the service and of the suite, migrations left out."""
-    files = [
-        file for folder in (*PACKAGES, "tests", "bench") for file in (ROOT / folder).rglob("*.py")
-    ]
+    files = [file for folder in (*PACKAGES, *OUTSIDE) for file in (ROOT / folder).rglob("*.py")]
     found = []
     for file in sorted(files):
         if "migrations" in file.parts:

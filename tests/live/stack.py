@@ -83,7 +83,12 @@ class RunningHub:
         )
 
     def is_ready(self) -> bool:
-        return self._status("/readyz") == 200
+        """Whether every part is there; `/readyz` answers 200 as long as something is served."""
+        try:
+            answer = httpx.get(f"{self.url}/readyz", timeout=5.0, trust_env=False)
+        except httpx.HTTPError:
+            return False
+        return answer.status_code == 200 and answer.json()["status"] == "ok"
 
     def is_live(self) -> bool:
         return self._status("/livez") == 200

@@ -50,7 +50,7 @@ def test_livez_and_readyz_answer(hub: RunningHub) -> None:
     assert ready.status_code == 200
     assert ready.json() == {
         "status": "ok",
-        "parts": {"database": "ok", "redis": "ok", "workers": "ok"},
+        "parts": {"database": "ok", "redis": "ok", "workers": "ok", "beat": "ok"},
         "workers": 1,
     }
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 
-from asgiref.sync import sync_to_async
 from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 
@@ -15,6 +14,7 @@ from mcphub.api.errors import MethodNotAllowedError
 from mcphub.api.schema import describe
 from mcphub.core.clock import now
 from mcphub.core.errors import HubError
+from mcphub.core.offload import in_thread
 from tenants import credentials, invalidation, tickets
 from tenants.api.asynchronous import async_view
 from tenants.api.authentication import principal_of
@@ -47,12 +47,12 @@ async def export(request: HttpRequest, principal: Principal) -> HttpResponseBase
 
 async def _chunks(principal: Principal, wanted: selectors.TraceFilter) -> AsyncIterator[list[Row]]:
     """Yield the rows in small groups: one may have 256 KiB."""
-    chunk = await sync_to_async(_first_chunk)(principal, wanted)
+    chunk = await in_thread(_first_chunk, principal, wanted)
     count = 0
     while chunk and count < MAX_ROWS:
         yield chunk
         count += len(chunk)
-        chunk = await sync_to_async(_chunk_after)(principal, wanted, chunk[-1])
+        chunk = await in_thread(_chunk_after, principal, wanted, chunk[-1])
 
 
 def _first_chunk(principal: Principal, wanted: selectors.TraceFilter) -> list[Row]:
@@ -91,7 +91,7 @@ async def _principal_of(request: HttpRequest) -> Principal:
     ticket = request.GET.get("ticket")
     if ticket is None:
         return await principal_of(request)
-    principal = await sync_to_async(tickets.redeem)(ticket)
+    principal = await in_thread(tickets.redeem, ticket)
     credentials.check_origin(principal, request.headers.get("Origin", ""))
     return principal
 
@@ -146,7 +146,7 @@ class _Watch:
         self._looked_up = time.monotonic()
         before = self._principal
         try:
-            self._principal = await sync_to_async(credentials.confirm)(before)
+            self._principal = await in_thread(credentials.confirm, before)
             if self._principal.scopes != before.scopes:
                 await live.principal_changed(self._principal)
         except HubError:

@@ -1,0 +1,1 @@
+"""Chaos suite: the production stack on loopback, faults between its parts, promises checked."""

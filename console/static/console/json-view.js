@@ -2,10 +2,11 @@
 
 import { button, copyText, fill, h } from "./dom.js";
 import { pretty } from "./json.js";
-import { bytes, clip, visible } from "./text.js";
+import { bytes, visible } from "./text.js";
 
 const SHOWN = 20_000;
 const STEP = 500_000;
+const CHUNK = 8_000;
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
 
 /** A value as JSON, with a copy button. */
@@ -20,10 +21,9 @@ export function textView(text, { label = "Text", isJson = false } = {}) {
   const copy = button("Copy", (event) => copyText(text, event.target), { class: "small copy", "aria-label": `Copy: ${label}` });
   let shown = 0;
   const extend = (length) => {
-    const part = clip(text.slice(shown), length).replace(/…$/, shown + length < text.length ? "" : "…");
-    const isWhole = shown + part.length >= text.length;
-    const piece = isWhole ? text.slice(shown) : part;
-    code.append(isJson && text.length <= SHOWN * 2 ? coloured(piece) : visible(piece));
+    const piece = text.slice(shown, endOf(text, shown + length));
+    if (isJson && text.length <= SHOWN * 2) code.append(coloured(piece));
+    else code.append(...chunksOf(piece));
     shown += piece.length;
     fill(more, shown >= text.length ? null : [
       h("span", {}, `${bytes(shown)} of ${bytes(text.length)} shown. `),
@@ -33,6 +33,22 @@ export function textView(text, { label = "Text", isJson = false } = {}) {
   };
   extend(SHOWN);
   return h("div", { class: "code" }, copy, code, more);
+}
+
+/** Where a text can be cut at or before `end`: never inside a character. */
+function endOf(text, end) {
+  return end < text.length && /[\ud800-\udbff]/.test(text[end - 1]) ? end - 1 : end;
+}
+
+/** Long texts as blocks, of which the browser lays out only those in view. */
+function* chunksOf(text) {
+  if (text.length <= CHUNK) { yield visible(text); return; }
+  for (let at = 0; at < text.length;) {
+    const lineEnd = text.lastIndexOf("\n", at + CHUNK);
+    const end = lineEnd > at && at + CHUNK < text.length ? lineEnd + 1 : endOf(text, at + CHUNK);
+    yield h("span", { class: "chunk" }, visible(text.slice(at, end)));
+    at = end;
+  }
 }
 
 function coloured(text) {

@@ -27,13 +27,13 @@ export class RunPanel {
     const modes = h("div", { class: "segmented", role: "group", "aria-label": "How to enter the arguments" },
       this.formButton = button("Form", () => this.setMode("form"), { "aria-pressed": "true" }),
       this.jsonButton = button("JSON", () => this.setMode("json"), { "aria-pressed": "false", "data-testid": "mode-json" }));
-    this.limit = h("input", { type: "number", min: 1, max: LONGEST_SECONDS, value: "60", class: "narrow", "aria-label": "Time limit in seconds" });
+    this.limit = h("input", { type: "text", inputmode: "numeric", value: "60", class: "narrow", "aria-label": "Time limit in seconds without progress", title: "Seconds without progress after which the hub gives up" });
     this.runButton = h("button", { type: "submit", class: "primary", "data-testid": "run" }, "Run");
     this.cancelButton = button("Cancel", () => this.cancel(), { hidden: true, "data-testid": "cancel" });
     this.anywayButton = button("Send anyway", () => this.run({ isUnchecked: true }), { hidden: true, "data-testid": "send-anyway" });
-    const copies = h("select", { "aria-label": "Copy this call as", onchange: (event) => this.copyAs(event) },
+    const copies = h("select", { class: "small", "aria-label": "Copy this call as", onchange: (event) => this.copyAs(event) },
       h("option", { value: "" }, "Copy as …"), LANGUAGES.map(([name]) => h("option", { value: name }, name)));
-    const saver = this.what.method === "tools/call" ? button("Save", () => this.save(), { title: "Keep these arguments in this browser" }) : null;
+    const saver = this.what.method === "tools/call" ? button("Save", () => this.save(), { class: "small", title: "Keep these arguments in this browser" }) : null;
     return h("form", { class: "run", novalidate: true, onsubmit: (event) => this.onSubmit(event), onkeydown: (event) => this.onKey(event) },
       h("div", { class: "run-head" }, h("h4", {}, "Arguments"), modes),
       this.errors, this.formBox,

@@ -47,9 +47,11 @@ export function runView() {
   return { element, show, report };
 }
 
+/** The limit starts anew with every progress; the hub has a hard maximum beside it. */
 function limits(run) {
-  const left = run.request.seconds * 1000 - run.elapsed;
-  return ` · ends after ${run.request.seconds} s at the latest${left > 0 ? `, ${millis(left)} left` : ""}`;
+  const quietFor = Date.now() - (run.progressAt ?? run.startedAt);
+  const left = run.request.seconds * 1000 - quietFor;
+  return ` · gives up after ${run.request.seconds} s without progress${left > 0 ? `, ${millis(left)} left` : ""}`;
 }
 
 function logLine(event) {
@@ -63,7 +65,7 @@ function report(run) {
   const sentAt = run.call?.sentAt;
   const facts = [
     ["Outstanding", `${run.request.method} ${line(run.request.target, 120)} on ${run.request.server}`],
-    ["Waited", `${millis(run.elapsed)} of at most ${run.request.seconds} s`],
+    ["Waited", `${millis(run.elapsed)}; the limit was ${run.request.seconds} s without progress`],
     ["Reached the server", reached(run.call)],
     ["Last progress", run.progressAt ? `${millis(run.endedAt - run.progressAt)} before the end` : "none was reported"],
     ["Attempts", String(run.call?.attempt ?? 0)],

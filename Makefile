@@ -12,13 +12,14 @@ SCHEMA = docs/api/openapi.yaml
 CODE = mcphub tenants tracing oauth connectors gateway console tests bench examples manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check bench fmt lock schema clean
+.PHONY: help setup up test check bench fmt lock schema screenshots clean
 
 help:
 	@echo "make up      start the hub (ARGS=\"--port 8000 --json\")"
 	@echo "make test    run the tests (ARGS=\"tests/core -k crypto\")"
 	@echo "make check   lint, types, layers, migrations, schema, lock"
 	@echo "make bench   measure the hub against direct calls"
+	@echo "make screenshots   pictures of the console for the docs (needs Chromium)"
 	@echo "make fmt | lock | schema | clean"
 
 setup: $(STAMP)
@@ -56,6 +57,9 @@ check: $(STAMP)
 schema: $(STAMP)
 	@mkdir -p $(dir $(SCHEMA))
 	$(TEST_SETTINGS) $(BIN)/python manage.py spectacular --validate --fail-on-warn --file $(SCHEMA)
+
+screenshots: $(STAMP)
+	$(BIN)/python -m tests.console.screenshots docs/images
 
 fmt: $(STAMP)
 	$(BIN)/ruff check --fix .

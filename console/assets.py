@@ -101,9 +101,7 @@ def _read(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
-def _in_order(
-    name: str, seen: set[str], references: tuple[re.Pattern[str], ...]
-) -> Iterator[str]:
+def _in_order(name: str, seen: set[str], references: tuple[re.Pattern[str], ...]) -> Iterator[str]:
     if name in seen:
         return
     seen.add(name)
@@ -119,9 +117,7 @@ def _as_function(name: str) -> str:
     body = IMPORT.sub(_as_constant, source)
     body = LATER.sub(lambda found: f"Promise.resolve({_variable(found['file'])})", body)
     body = EXPORT.sub(lambda found: found["code"], body)
-    return (
-        f"const {_variable(name)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
-    )
+    return f"const {_variable(name)} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
 
 
 def _as_constant(found: re.Match[str]) -> str:

@@ -238,9 +238,7 @@ class Browser:
         self.contexts.append(context)
         if downloads is not None:
             behaviour = {"behavior": "allow", "downloadPath": str(downloads)}
-            self.wire.ask(
-                "Browser.setDownloadBehavior", {**behaviour, "browserContextId": context}
-            )
+            self.wire.ask("Browser.setDownloadBehavior", {**behaviour, "browserContextId": context})
         return context
 
     def page(self, context: str, before: Callable[[Page], None] | None = None) -> Page:

@@ -43,9 +43,7 @@ def hub(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
 
 
 @pytest.fixture(scope="session")
-def chromium_process(
-    chromium: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Browser]:
+def chromium_process(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with running_browser(chromium, tmp_path_factory.mktemp("chromium")) as browser:
         yield browser
 
@@ -126,7 +124,7 @@ def connected(page: Page) -> None:
 def opened(page: Page, tool: str) -> None:
     """Open a tool of the connected demo server."""
     page.click_row("tools", tool)
-    page.until("document.querySelector('[data-testid=tool] form')", f"{tool} has a form")
+    page.until(f"document.querySelector('form[data-target={tool}]')", f"{tool} has a form")
 
 
 def thrown(browser: Browser) -> list[str]:

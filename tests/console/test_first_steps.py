@@ -112,9 +112,7 @@ def test_an_address_that_is_none_is_marked_at_its_field(page: Page) -> None:
     assert "whole address" in page.js(f"document.getElementById('{described}').textContent")
 
 
-def test_a_login_of_the_browser_is_enough(
-    hub: RunningHub, browser: Browser, context: str
-) -> None:
+def test_a_login_of_the_browser_is_enough(hub: RunningHub, browser: Browser, context: str) -> None:
     login = httpx.get(hub.ready.admin_url, trust_env=False)
     session = [(n, v) for n, v in login.cookies.items() if "csrf" not in n]
     name, value = session[0]

@@ -9,7 +9,7 @@ from tests.console.browser import Page
 from tests.console.conftest import Visitor
 from tests.fakes.raw_server import RawServer, Request, Wire, result, serving_in_thread
 
-SCRIPT = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>"
+SCRIPT = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 BIDI = "safe\u202egnp.exe\u2066\u200b\U000e0041"
 ANSI = "\x1b[31mred\x1b[0m"
 NASTY = f"{SCRIPT}{BIDI}{ANSI}"
@@ -55,7 +55,9 @@ class Nasty(RawServer):
 
 def assert_only_text(page: Page) -> None:
     assert page.js("window.hacked") is None
-    assert page.js("document.querySelectorAll('main script, main img, .history script').length") == 0
+    assert (
+        page.js("document.querySelectorAll('main script, main img, .history script').length") == 0
+    )
     assert page.js("document.querySelectorAll('a[href^=javascript]').length") == 0
     hidden = "/[\\u0000-\\u0008\\u001b\\u200b\\u202a-\\u202e\\u2066-\\u2069]|\\u{e0041}/u"
     assert page.js(f"{hidden}.test(document.body.innerText)") is False
@@ -66,8 +68,11 @@ def test_hostile_texts_of_a_server_are_shown_as_text(page: Page, visitor: Visito
         visitor.api.connected("nasty", server.url)
         page.click_row("servers", "nasty")
         page.click("tab-overview")
-        page.until("document.body.innerText.includes('The server\\u2019s instructions') ||"
-                   " document.querySelector('blockquote')", "instructions")
+        page.until(
+            "document.body.innerText.includes('The server\\u2019s instructions') ||"
+            " document.querySelector('blockquote')",
+            "instructions",
+        )
         assert "\\u{202e}" in page.js("document.querySelector('blockquote').innerText")
         assert_only_text(page)
         page.click("tab-tools")

@@ -178,9 +178,7 @@ def test_resources_templates_and_prompts_are_read(page: Page) -> None:
     page.see("run-output", "Plan two days in Bern.")
 
 
-def test_a_call_that_another_client_started_can_be_ended_here(
-    page: Page, visitor: Visitor
-) -> None:
+def test_a_call_that_another_client_started_can_be_ended_here(page: Page, visitor: Visitor) -> None:
     page.click("tab-calls")
     visitor.api.call(
         "demo", "slow_count", {"to": 60, "seconds": 1}, headers={"Prefer": "respond-async"}

@@ -70,6 +70,7 @@ export class HistoryPanel {
     this.element.dataset.count = String(this.shown.length);
     this.empty.hidden = this.shown.length > 0;
     fill(this.empty, entries.length ? "Nothing matches the filter." : "Every message between the hub and its servers appears here, the handshake included. Connect a server to see the first.");
+    this.list.element.classList.toggle("one-server", new Set(this.shown.slice(-400).map((entry) => entry.server)).size < 2);
     drawLanes(this.lanes, this.shown.slice(-400));
     if (this.chosen && this.chosen.answer !== this.chosenAnswer) this.open(this.chosen, false);
   }
@@ -141,6 +142,6 @@ function row(entry) {
     entry.isPinned ? h("span", { class: "tag" }, "pinned") : null,
     h("span", { class: "row-server" }, line(entry.server, 30)),
     h("span", { class: "row-time" }, millis(entry.duration) || "–", bar),
-    h("time", { class: "row-at" }, clock(entry.at)),
+    h("time", { class: "row-at", title: clock(entry.at) }, clock(entry.at).slice(0, 8)),
   ];
 }

@@ -34,11 +34,11 @@ export class RunPanel {
     const copies = h("select", { class: "small", "aria-label": "Copy this call as", onchange: (event) => this.copyAs(event) },
       h("option", { value: "" }, "Copy as …"), LANGUAGES.map(([name]) => h("option", { value: name }, name)));
     const saver = this.what.method === "tools/call" ? button("Save", () => this.save(), { class: "small", title: "Keep these arguments in this browser" }) : null;
-    return h("form", { class: "run", novalidate: true, onsubmit: (event) => this.onSubmit(event), onkeydown: (event) => this.onKey(event) },
-      h("div", { class: "run-head" }, h("h4", {}, "Arguments"), modes),
+    return h("form", { class: "run", "data-target": this.what.target, novalidate: true, onsubmit: (event) => this.onSubmit(event), onkeydown: (event) => this.onKey(event) },
+      h("div", { class: "run-head" }, h("h4", {}, "Arguments"), h("span", { class: "grow" }), saver, copies, modes),
       this.errors, this.formBox,
       h("div", { class: "run-actions" }, this.runButton, this.cancelButton, this.anywayButton,
-        h("label", { class: "inline" }, "Limit ", this.limit, " s"), h("span", { class: "grow" }), saver, copies),
+        h("label", { class: "inline limit" }, "Limit ", this.limit, " s")),
       this.output);
   }
 

@@ -49,9 +49,8 @@ export function runView() {
 
 /** The limit starts anew with every progress; the hub has a hard maximum beside it. */
 function limits(run) {
-  const quietFor = Date.now() - (run.progressAt ?? run.startedAt);
-  const left = run.request.seconds * 1000 - quietFor;
-  return ` · gives up after ${run.request.seconds} s without progress${left > 0 ? `, ${millis(left)} left` : ""}`;
+  const left = run.request.seconds * 1000 - (Date.now() - (run.progressAt ?? run.startedAt));
+  return left > 10_000 ? ` · limit ${run.request.seconds} s without progress` : ` · gives up in ${millis(Math.max(0, left))}`;
 }
 
 function logLine(event) {

@@ -48,9 +48,8 @@ export class ServerPage {
     this.drawn = key;
     const focused = this.head.contains(document.activeElement) ? document.activeElement.dataset.testid : null;
     fill(this.head,
-      h("div", { class: "page-title" }, h("h2", {}, line(server.name, 80)), stateBadge(server)),
+      h("div", { class: "page-title" }, h("h2", {}, line(server.name, 80)), stateBadge(server), h("span", { class: "grow" }), this.app.store.offline ? null : this.actions(server)),
       h("p", { class: "quiet address" }, line(server.url, 300)),
-      this.app.store.offline ? null : this.actions(server),
       server.lastError ? lastErrorView(server) : null,
       server.authorizationUrl ? authorizeView(server.authorizationUrl) : null);
     if (focused) (this.head.querySelector(`[data-testid="${focused}"]`) ?? this.head.querySelector("button"))?.focus();

@@ -8,6 +8,7 @@ import { validate } from "./validate.js";
 
 const IMAGES = /^image\/(png|jpeg|gif|webp|avif|bmp)$/i;
 const SOUNDS = /^audio\/[a-z0-9.+-]+$/i;
+const NAMES = { text: "Text", image: "Image", audio: "Sound", resource_link: "Resource link", resource: "Embedded resource" };
 const BASE64 = /^[A-Za-z0-9+/=_\s-]*$/;
 
 /** Show the result of tools/call, resources/read or prompts/get. `onRead(uri)` follows a link. */
@@ -54,7 +55,7 @@ function blockView(block, onRead) {
   };
   const type = String(block?.type);
   const view = views[type]?.() ?? jsonView(block, "Unknown content");
-  const name = { resource_link: "Resource link", resource: "Embedded resource" }[type] ?? line(type, 40);
+  const name = NAMES[type] ?? line(type, 40);
   return h("section", { class: "block", "data-block": type in views ? type : "unknown" }, h("h4", {}, name), view);
 }
 

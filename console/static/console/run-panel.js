@@ -35,7 +35,7 @@ export class RunPanel {
       h("option", { value: "" }, "Copy as …"), LANGUAGES.map(([name]) => h("option", { value: name }, name)));
     const saver = this.what.method === "tools/call" ? button("Save", () => this.save(), { class: "small", title: "Keep these arguments in this browser" }) : null;
     return h("form", { class: "run", "data-target": this.what.target, novalidate: true, onsubmit: (event) => this.onSubmit(event), onkeydown: (event) => this.onKey(event) },
-      h("div", { class: "run-head" }, h("h4", {}, "Arguments"), h("span", { class: "grow" }), saver, copies, modes),
+      h("div", { class: "run-head" }, h("h4", { class: "sr" }, "Arguments"), modes, h("span", { class: "grow" }), saver, copies),
       this.errors, this.formBox,
       h("div", { class: "run-actions" }, this.runButton, this.cancelButton, this.anywayButton,
         h("label", { class: "inline limit" }, "Limit ", this.limit, " s")),

@@ -22,7 +22,7 @@ export function runView() {
 
   function show(run) {
     const waiting = run.isOpen ? limits(run) : "";
-    const words = run.isCancelling && run.isOpen ? "Cancelling …" : (WORDS[run.state] ?? run.state);
+    const words = wordsOf(run);
     const mark = run.isOpen ? "◔" : (run.problem || run.result?.isError ? "✗" : "✓");
     fill(state, h("span", { class: "mark", "aria-hidden": "true" }, mark), ` ${words} `,
       h("span", { class: "quiet" }, `${millis(run.elapsed)}${waiting}`));
@@ -51,6 +51,12 @@ export function runView() {
 function limits(run) {
   const left = run.request.seconds * 1000 - (Date.now() - (run.progressAt ?? run.startedAt));
   return left > 10_000 ? ` · limit ${run.request.seconds} s without progress` : ` · gives up in ${millis(Math.max(0, left))}`;
+}
+
+function wordsOf(run) {
+  if (run.isOpen && run.isCancelling) return "Cancelling …";
+  if (run.result?.isError) return "Answered, with an error of the tool";
+  return WORDS[run.state] ?? run.state;
 }
 
 function logLine(event) {

@@ -69,7 +69,7 @@ class ServerForm {
     const add = (name = "") => {
       const number = this.rows.length + 1;
       const key = h("input", { type: "text", "aria-label": `Header ${number} name`, placeholder: "X-Api-Key", value: name, autocomplete: "off" });
-      const value = h("input", { type: "password", "aria-label": `Header ${number} value`, autocomplete: "off" });
+      const value = h("input", { type: "password", "aria-label": `Header ${number} value`, placeholder: "value", autocomplete: "off" });
       const row = { key, value };
       const line = h("div", { class: "header-row" }, key, value,
         button("Remove", () => { this.rows.splice(this.rows.indexOf(row), 1); line.remove(); }, { class: "small", "aria-label": `Remove header ${number}` }));

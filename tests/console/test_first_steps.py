@@ -122,6 +122,10 @@ def test_a_login_of_the_browser_is_enough(hub: RunningHub, browser: Browser, con
     page.see("sign-out")
     connected(page)
     call_echo(page, "by cookie and CSRF token")
+    page.click("sign-out")
+    page.see("sign-in")
+    page.goto(hub.url)
+    page.see("sign-in")
     assert page.violations == []
 
 

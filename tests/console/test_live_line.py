@@ -67,6 +67,31 @@ def test_a_dropped_socket_recovers_without_losing_or_doubling_an_entry(
     assert thrown(browser) == []
 
 
+def test_more_than_a_page_of_messages_is_caught_up(
+    hub: RunningHub, browser: Browser, context: str, visitor: Visitor
+) -> None:
+    page = browser.page(
+        context,
+        lambda one: one.ask("Page.addScriptToEvaluateOnNewDocument", source=KEEP_SOCKETS),
+    )
+    page.ask("Network.enable")
+    signed_in(page, hub.url, visitor.token)
+    connected(page)
+    visitor.api.text("demo", "echo", {"text": "before"})
+    page.until(f"{ECHOES}.length === 1", "live")
+    is_offline(page, offline=True)
+    page.js("window.sockets.at(-1).close()")
+    page.until("document.getElementById('line').dataset.state === 'offline'", "the page says so")
+    calls = [{"server": "demo", "tool": "echo", "arguments": {"text": f"{n}"}} for n in range(100)]
+    for _ in range(2):
+        answer = visitor.http.post("/api/v1/tool-calls/batch", json={"calls": calls})
+        assert answer.status_code == 200, answer.text
+    is_offline(page, offline=False)
+    visitor.api.text("demo", "echo", {"text": "overtaking"})
+    page.enter("[data-testid=filter]", "method:tools/call status:ok")
+    page.until("document.querySelector('.history').dataset.count === '202'", "all are there", 40)
+
+
 def test_a_restart_of_the_web_process_is_survived(
     hub: RunningHub, page: Page, visitor: Visitor
 ) -> None:

@@ -5,8 +5,8 @@ const MOST_BYTES = 20 << 20;
 
 /** One request with its answer, or one message that needs none. */
 class Entry {
-  constructor(row, number) {
-    Object.assign(this, { key: row.id, number, request: null, answer: null, isPinned: false });
+  constructor(row) {
+    Object.assign(this, { key: row.id, request: null, answer: null, isPinned: false });
     this.take(row);
   }
 
@@ -61,7 +61,7 @@ export class History {
     this.entries = [];
     this.open = new Map();
     this.bytes = 0;
-    this.cut = 0;
+    this.oldestKept = this.newest; // what was cleared does not come back
     this.onChange();
   }
 
@@ -94,7 +94,7 @@ export class History {
       this.open.delete(key);
       return;
     }
-    const entry = new Entry(row, this.entries.length + this.cut + 1);
+    const entry = new Entry(row);
     this.entries.push(entry);
     if (row.type === "request") this.open.set(key, entry);
   }
@@ -119,7 +119,6 @@ export class History {
       index += 1;
       if (!isOver) { kept.push(entry, ...this.entries.slice(index)); break; }
       if (entry.isPinned) { kept.push(entry); continue; }
-      this.cut += 1;
       for (const row of [entry.request, entry.answer]) {
         if (!row) continue;
         this.rows.delete(row.id);

@@ -124,8 +124,11 @@ export class RunPanel {
     this.current = new Run(this.app.store, request, () => this.draw());
     this.draw();
     this.ticker = setInterval(() => this.draw(), 250);
-    await this.current.start();
-    clearInterval(this.ticker);
+    try {
+      await this.current.start();
+    } finally {
+      clearInterval(this.ticker);
+    }
   }
 
   request(value) {

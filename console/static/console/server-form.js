@@ -116,7 +116,7 @@ class ServerForm {
         : await hub.post("/servers", body);
       this.app.store.keepServer(saved);
       this.onDone(saved);
-      if (!this.server) this.app.connect(saved.id);
+      if (!this.server) this.app.server?.connect();
     } catch (problem) {
       if (!(problem instanceof Problem)) throw problem;
       this.showProblem(problem);

@@ -6,6 +6,7 @@ import { rememberTools } from "./captures.js";
 
 const CATCH_UP_ROWS = 200;
 const CATCH_UP_PAGES = 50;
+const OUT_OF_ORDER_MS = 10_000; // workers stamp their messages by their own clocks
 const LATE_MS = 1500; // rows reach the database a moment after they were seen
 
 export class Store {
@@ -49,19 +50,23 @@ export class Store {
     this.tell("calls");
   }
 
-  /** Read the newest messages until one that is known; older ones come with `readOlder`. */
+  /**
+   * Read the newest messages, back to where the history is complete: one page the first time.
+   * Live messages do not end it: they may have overtaken what was missed.
+   */
   async readHistory() {
-    const isFirst = this.history.size === 0;
+    const until = this.completeTo ?? this.history.newest;
     const rows = [];
     let cursor;
-    for (let page = 0; page < (isFirst ? 1 : CATCH_UP_PAGES); page += 1) {
+    for (let page = 0; page < CATCH_UP_PAGES; page += 1) {
       const answer = await this.hub.get("/traces", { limit: CATCH_UP_ROWS, cursor });
       rows.push(...answer.items);
       cursor = answer.nextCursor;
-      if (isFirst) this.olderCursor = cursor;
-      if (!cursor || answer.items.some((row) => this.history.has(row.id))) break;
+      if (!until) this.olderCursor = cursor;
+      if (!until || !cursor || millisOf(answer.items.at(-1).id) < millisOf(until) - OUT_OF_ORDER_MS) break;
     }
     this.history.add(rows);
+    this.completeTo = null;
   }
 
   async readOlder() {
@@ -125,6 +130,7 @@ export class Store {
   }
 
   setLine(state) {
+    if (state !== "live") this.completeTo ??= this.history.newest;
     this.line = state;
     this.tell("line", state);
   }
@@ -147,3 +153,6 @@ export class Store {
     this.tell("lists", server);
   }
 }
+
+/** The time in a UUIDv7. */
+const millisOf = (id) => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);

@@ -8,7 +8,7 @@ const INVISIBLE = new RegExp(
 
 /** Return a stranger's text with every invisible character written as its code. */
 export function visible(text) {
-  return String(text ?? "").replace(INVISIBLE, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+  return String(text ?? "").replace(/\r\n/g, "\n").replace(INVISIBLE, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
 }
 
 /** Return a stranger's text for one line: visible, cut at `length`, line breaks as spaces. */

@@ -9,6 +9,7 @@ import httpx
 
 from tests.console.browser import Browser, Page
 from tests.console.conftest import Visitor, connected, opened, signed_in
+from tests.live.api import Api
 from tests.live.stack import RunningHub
 from tests.waiting import eventually
 
@@ -113,6 +114,7 @@ def test_an_address_that_is_none_is_marked_at_its_field(page: Page) -> None:
 
 
 def test_a_login_of_the_browser_is_enough(hub: RunningHub, browser: Browser, context: str) -> None:
+    Api(hub.client()).connect("demo")
     login = httpx.get(hub.ready.admin_url, trust_env=False)
     session = [(n, v) for n, v in login.cookies.items() if "csrf" not in n]
     name, value = session[0]
@@ -120,7 +122,6 @@ def test_a_login_of_the_browser_is_enough(hub: RunningHub, browser: Browser, con
     page.ask("Network.setCookie", name=name, value=value, url=hub.url)
     page.goto(hub.url)
     page.see("sign-out")
-    connected(page)
     call_echo(page, "by cookie and CSRF token")
     page.click("sign-out")
     page.see("sign-in")

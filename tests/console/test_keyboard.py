@@ -48,6 +48,8 @@ def test_from_the_key_to_the_result_without_a_mouse(
         page.type(value)
     page.press("Enter", "Control")
     page.see("run-output", "42")
+    row = "[...document.querySelectorAll('[data-testid=history] .row')].at(-1).innerText"
+    page.until(f"{row}.includes('tools/call') && {row}.includes('✓')", "the call is recorded")
     page.press("H", "Alt", "Shift")
     page.until(focused("history"), "the history has the focus")
     page.press("End")

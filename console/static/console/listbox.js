@@ -15,7 +15,7 @@ export class ListBox {
     this.space = h("div", { class: "list-space", role: "presentation" });
     this.element = h("div", {
       class: "listbox", role: "listbox", tabindex: "0", "aria-label": this.label, "data-testid": this.testId,
-      onkeydown: (event) => this.onKey(event), onclick: (event) => this.onClick(event),
+      onkeydown: (event) => this.onKey(event), onmousedown: (event) => this.onPress(event), onclick: (event) => this.onClick(event),
     }, this.space);
     this.redraw = perFrame(() => this.draw());
     this.element.addEventListener("scroll", this.redraw, { passive: true });
@@ -98,8 +98,17 @@ export class ListBox {
     else if (top + height > scrollTop + clientHeight) this.element.scrollTop = top + height - clientHeight;
   }
 
+  /** The press decides: a list that is drawn again before the release would lose the click. */
+  onPress(event) {
+    if (event.button === 0) this.choose(event.target.closest(".row"));
+  }
+
+  /** Clicks without a press come from assistive technology. */
   onClick(event) {
-    const row = event.target.closest(".row");
+    if (event.detail === 0) this.choose(event.target.closest(".row"));
+  }
+
+  choose(row) {
     if (row) this.select(this.indexOf(row.dataset.key));
   }
 

@@ -78,6 +78,7 @@ def test_questions_are_answered_after_a_check_and_leave(
     page.until("document.activeElement.getAttribute('aria-invalid') === 'true'", "it is checked")
     page.type("main")
     page.click("", css="[data-testid=elicitation] .primary")
+    page.until("document.querySelectorAll('[data-testid=elicitation]').length === 1", "one left")
     page.see("elicitation", "pay.example")
     assert page.js("window.posted[0][1]") == {"action": "accept", "content": {"branch": "main"}}
     page.click("", css="[data-testid=elicitation] button:nth-of-type(2)")

@@ -26,7 +26,9 @@ export class RequestsPanel {
     }
     const kept = new Map(pending.map((one) => [one.id, this.cards.get(one.id) ?? this.card(one)]));
     this.cards = kept;
-    fill(this.element, [...kept.values()]);
+    const cards = [...kept.values()];
+    const isSame = cards.length === this.element.childElementCount && cards.every((card, index) => card === this.element.children[index]);
+    if (!isSame) fill(this.element, cards); // whoever types an answer keeps the focus
   }
 
   card(asked) {

@@ -12,7 +12,7 @@ SCHEMA = docs/api/openapi.yaml
 CODE = mcphub tenants tracing oauth connectors gateway console tests bench chaos examples manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check bench chaos fmt lock schema clean
+.PHONY: help setup up test check bench chaos fmt lock schema screenshots clean
 
 help:
 	@echo "make up      start the hub (ARGS=\"--port 8000 --json\")"
@@ -20,6 +20,7 @@ help:
 	@echo "make check   lint, types, layers, migrations, schema, lock"
 	@echo "make bench   measure the hub against direct calls"
 	@echo "make chaos   break a real stack, print which promises hold (ARGS=\"--only R01,R05\")"
+	@echo "make screenshots   pictures of the console for the docs (needs Chromium)"
 	@echo "make fmt | lock | schema | clean"
 
 setup: $(STAMP)
@@ -60,6 +61,9 @@ check: $(STAMP)
 schema: $(STAMP)
 	@mkdir -p $(dir $(SCHEMA))
 	$(TEST_SETTINGS) $(BIN)/python manage.py spectacular --validate --fail-on-warn --file $(SCHEMA)
+
+screenshots: $(STAMP)
+	$(BIN)/python -m tests.console.screenshots docs/images
 
 fmt: $(STAMP)
 	$(BIN)/ruff check --fix .

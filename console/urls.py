@@ -6,4 +6,4 @@ from django.urls import path
 
 from console import views
 
-urlpatterns = [path("", views.home, name="home")]
+urlpatterns = [path("", views.console, name="console")]

@@ -47,6 +47,7 @@ def parser() -> argparse.ArgumentParser:
     rotate.set_defaults(run=rotate_keys)
     add_roles(commands)
     add_looks(commands)
+    add_console(commands.add_parser("console", help="the page at / as a file"))
     version = commands.add_parser("version", help="print the version")
     version.set_defaults(run=show_version)
     return root
@@ -96,6 +97,13 @@ def add_home(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--home", type=Path, metavar="DIR", help="keys, database and logs (default: ~/.mcphub)"
     )
+
+
+def add_console(command: argparse.ArgumentParser) -> None:
+    actions = command.add_subparsers(required=True, metavar="ACTION")
+    export = actions.add_parser("export", help="write one HTML file that needs no server")
+    export.add_argument("file", type=Path, metavar="FILE")
+    export.set_defaults(run=export_console)
 
 
 def up(arguments: argparse.Namespace) -> int:
@@ -160,6 +168,17 @@ def _roles() -> Any:
     from mcphub.up import roles  # noqa: PLC0415  (loads the server)
 
     return roles
+
+
+def export_console(arguments: argparse.Namespace) -> int:
+    from console import assets  # noqa: PLC0415  (for this command alone)
+
+    file: Path = arguments.file
+    try:
+        file.write_text(assets.one_page(), encoding="utf-8")
+    except OSError as exc:
+        raise StartError(f"{file} cannot be written: {exc.strerror}") from exc
+    return 0
 
 
 def show_version(_arguments: argparse.Namespace) -> int:

@@ -96,6 +96,7 @@ APPEND_SLASH = False
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "mcphub" / "templates"],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

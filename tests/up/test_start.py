@@ -55,12 +55,12 @@ def test_livez_and_readyz_answer(hub: RunningHub) -> None:
     }
 
 
-def test_front_page_shows_the_first_steps_under_a_strict_policy(hub: RunningHub) -> None:
+def test_front_page_is_the_console_under_a_strict_policy(hub: RunningHub) -> None:
     page = httpx.get(f"{hub.url}/", trust_env=False)
     assert page.status_code == 200
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "unsafe-inline" not in page.headers["content-security-policy"]
-    assert f"{hub.url}/api/v1" in page.text
+    assert 'type="module" src="/static/console/app.js"' in page.text
     assert "<style" not in page.text
 
 

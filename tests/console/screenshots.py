@@ -1,0 +1,118 @@
+"""Pictures of the console's main states: `python -m tests.console.screenshots docs/images`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.console.browser import Page, program, running_browser
+from tests.console.conftest import connected, opened, signed_in
+from tests.live.stack import running
+
+WIDE = (1360, 820)
+PHONE = (390, 844)
+
+
+def welcome(page: Page) -> None:
+    page.js("sessionStorage.clear(); location.hash = ''; location.reload()")
+    page.see("sign-in")
+
+
+def result(page: Page) -> None:
+    opened(page, "weather")
+    page.enter(".form-box textarea", "Bern")
+    page.click("run")
+    page.see("output-check")
+    page.click_row("history", "tools/call weather")
+    page.see("entry", "Answer")
+
+
+def progress(page: Page) -> None:
+    opened(page, "slow_count")
+    page.click("mode-json")
+    page.enter(".json-editor", '{\n  "to": 8,\n  "seconds": 0.6\n}')
+    page.click("run")
+    page.see("run-output", "4 of 8")
+
+
+def refused(page: Page) -> None:
+    opened(page, "add")
+    page.enter(".form-box .field:nth-child(1) input", "many")
+    page.click("run")
+    page.see("form-errors")
+
+
+def filtered(page: Page) -> None:
+    opened(page, "fail")
+    page.click("run")
+    page.see("run-output", "Tool error")
+    page.enter("[data-testid=filter]", "method:tools/call status:error")
+    page.click_row("history", "tools/call fail")
+    page.see("entry", "the tool reports a failure")
+
+
+def diagnosis(page: Page) -> None:
+    page.enter("[data-testid=filter]", "")
+    page.js("document.querySelector('[data-testid=filter]').dispatchEvent(new Event('input'))")
+    page.click("diagnose")
+    page.see("checklist", "Authorization", 30)
+
+
+def adding(page: Page) -> None:
+    page.click("add-server")
+    page.enter("#server-url", "https://mcp.example.com/mcp")
+    page.choose("#server-auth", "headers")
+
+
+def closed(page: Page) -> None:
+    page.press("Escape")
+    page.click("tab-tools")
+    page.until("document.querySelector('[data-testid=tools] .row')", "tools")
+
+
+STATES: dict[str, Callable[[Page], None]] = {
+    "console-result": result,
+    "console-progress": progress,
+    "console-arguments": refused,
+    "console-filter": filtered,
+    "console-diagnosis": diagnosis,
+    "console-add-server": adding,
+}
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    found = program()
+    if found is None:
+        raise SystemExit("Chromium is not installed")
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        with running(home / "hub") as hub, running_browser(found, home / "chromium") as browser:
+            page = browser.page(browser.context())
+            page.resize(*WIDE)
+            signed_in(page, hub.url, hub.ready.api_key)
+            page.see("connect", "Connect")
+            page.screenshot(folder / "console-first.png")
+            connected(page)
+            for state, reach in STATES.items():
+                reach(page)
+                page.screenshot(folder / f"{state}.png")
+            closed(page)
+            page.media(prefers_color_scheme="dark")
+            result(page)
+            page.screenshot(folder / "console-dark.png")
+            page.media(prefers_color_scheme="light")
+            page.resize(*PHONE)
+            page.js("document.querySelector('[data-testid=tool]').scrollIntoView()")
+            page.screenshot(folder / "console-phone.png")
+            page.resize(*WIDE)
+            welcome(page)
+            page.screenshot(folder / "console-sign-in.png")
+    logging.getLogger(__name__).info("pictures are in %s", folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

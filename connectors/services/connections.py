@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -201,17 +202,20 @@ def add_named(principal: Principal, connection: Connection, name: str) -> Connec
         raise TooManyConnectionsError(f"One server can have {ACCOUNTS_MAX} accounts.")
     stem = connection.slug if connection.connector is None else connection.connector.slug
     wanted = ids.slug_from(f"{stem} {name}")
-    row = Connection(
-        tenant_id=principal.tenant_id,
-        member_id=principal.member_id,
-        connector_id=connection.connector_id,
-        custom_server_id=connection.custom_server_id,
-        slug=selectors.free_slug(wanted, selectors.taken_slugs(principal)),
-        name=name,
-    )
-    row.save(force_insert=True)
-    events.announce_server(row)
-    return row
+    for _ in range(ACCOUNTS_MAX):
+        row = Connection(
+            tenant_id=principal.tenant_id,
+            member_id=principal.member_id,
+            connector_id=connection.connector_id,
+            custom_server_id=connection.custom_server_id,
+            slug=selectors.free_slug(wanted, selectors.taken_slugs(principal)),
+            name=name,
+        )
+        with suppress(IntegrityError), transaction.atomic():  # somebody may just take the id
+            row.save(force_insert=True)
+            events.announce_server(row)
+            return row
+    raise ConflictError("Others are adding accounts; try again.")
 
 
 def set_credentials(

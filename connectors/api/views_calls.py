@@ -71,4 +71,5 @@ class ElicitationView(APIView):
 
     @extend_schema(request=None, responses={404: None})
     def post(self, request: Request, elicitation_id: str) -> Response:
+        """Answer 404: calls do not wait for answers in this version."""
         raise NotFoundError

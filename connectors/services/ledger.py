@@ -5,6 +5,7 @@
     mark_sent  claimed → sent               committed before the first byte goes upstream
     release    claimed | sent → queued      nothing had left; somebody may claim it again
     finish     claimed | sent → an end      refused when another worker or attempt owns the row
+               input_required too, while a session of this worker waits for the answer
 
 Concurrent callers of a process share a statement (GroupWriter); the synchronous twins `…_now` are
 for the reaper.
@@ -92,6 +93,8 @@ class Claimed:
     deadline_at: datetime
     reply_to: str
     is_cancel_requested: bool
+    rounds: int = 0
+    sealed_state: bytes | None = field(default=None, repr=False)
 
     @property
     def fence(self) -> Fence:
@@ -149,6 +152,7 @@ _INSERTED = tuple(item.name for item in fields(NewCall))
 _CLAIMED = tuple(item.name for item in fields(Claimed))
 _FENCE = ("id", "worker", "attempt")
 _OWNED = "status IN ('claimed', 'sent')"
+_HELD = "status IN ('claimed', 'sent', 'input_required')"
 
 
 async def insert(call: NewCall) -> Inserted:
@@ -227,6 +231,8 @@ def _claimed(row: dict[str, Any]) -> Claimed:
     for name in ("created_at", "deadline_at"):
         row[name] = sql.as_instant(row[name])
     row["sealed_params"] = bytes(row["sealed_params"])
+    state = row["sealed_state"]
+    row["sealed_state"] = None if state is None else bytes(state)
     row["is_cancel_requested"] = bool(row["is_cancel_requested"])
     return Claimed(**row)
 
@@ -273,7 +279,7 @@ def finish_now(ends: Sequence[Finish]) -> list[bool]:
         assign=", ".join(f"{name} = v_{name}" for name in _FINISHED)
         + ", finished_at = v_at, sent_at = CASE WHEN v_was_sent THEN sent_at END"
         + ", progress = COALESCE(v_progress, progress)",
-        where=_OWNED,
+        where=_HELD,
     )
     answers = []
     for end in ends:

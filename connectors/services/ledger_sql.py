@@ -65,6 +65,7 @@ def insert(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> set[uuid.UU
 _FIXED = {
     "status": f"'{CallStatus.QUEUED.value}'",
     "attempt": "0",
+    "rounds": "0",
     "worker": "''",
     "is_tool_error": "false",
     "problem_code": "''",

@@ -27,7 +27,7 @@ from connectors.queue import (
     live_workers_sync,
     ring,
 )
-from connectors.services import endings, ledger, tool_calls
+from connectors.services import endings, input_sweep, ledger, tool_calls
 from connectors.services.endings import Ending
 from connectors.services.ledger import Fence, Finish, Release
 from mcphub.core.clock import now
@@ -36,7 +36,8 @@ from mcphub.core.errors import UnavailableError
 RING_AGE = timedelta(seconds=3)
 OVERDUE = timedelta(seconds=15)
 LARGEST = 2000
-RUNNING = (CallStatus.CLAIMED, CallStatus.SENT)
+RUNNING = (CallStatus.CLAIMED, CallStatus.SENT, CallStatus.INPUT_REQUIRED)
+"""What a worker may hold; a call that is parked without a session has no worker."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +60,12 @@ def sweep(*, ring_age: timedelta = RING_AGE) -> Swept:
     """Run every rule once; a few queries when there is nothing to do."""
     expired = _expire_queued()
     released = unknown = 0
-    for worker in _dead():
+    dead = _dead()
+    for worker in dead:
         more_released, more_unknown = _end_calls_of(worker)
         released, unknown = released + more_released, unknown + more_unknown
     unknown += _end_overdue()
+    input_sweep.sweep(dead)
     rung = _ring_again(timedelta(0) if released else ring_age)
     swept = Swept(expired=expired, released=released, unknown=unknown, rung=rung)
     if not swept.is_idle:
@@ -78,6 +81,7 @@ def end_worker(worker: str) -> Swept:
     except (RedisError, OSError):
         logger.warning("worker not struck off worker=%s", worker)
     released, unknown = _end_calls_of(worker)
+    input_sweep.close_of_worker(worker)
     rung = _ring_again(timedelta(0))  # what its lane held is gone
     logger.info("worker ended worker=%s released=%d unknown=%d", worker, released, unknown)
     return Swept(released=released, unknown=unknown, rung=rung)
@@ -98,27 +102,27 @@ def _expire_queued() -> int:
 
 
 def _dead() -> Collection[str]:
-    workers = _open(*RUNNING).values_list("worker", flat=True).distinct()
+    workers = set(_held().values_list("worker", flat=True).distinct())
     try:
-        return dead_workers(workers)
+        return dead_workers(workers | input_sweep.workers_of_open())
     except UnavailableError:
         return ()  # nobody may be called dead while Redis is away
 
 
 def _end_calls_of(worker: str) -> tuple[int, int]:
     """Release what the worker had only claimed; what it had sent has an unknown outcome."""
-    rows = list(_open(*RUNNING).filter(worker=worker).only(*_FENCE)[:LARGEST])
+    rows = list(_held().filter(worker=worker).only(*_FENCE)[:LARGEST])
     claimed = [Release(fence=_fence(row)) for row in rows if row.status == CallStatus.CLAIMED]
     released = sum(ledger.release_now(claimed)) if claimed else 0
-    sent = [row for row in rows if row.status == CallStatus.SENT]
+    sent = [row for row in rows if row.status != CallStatus.CLAIMED]
     return released, _end(sent, endings.unknown())
 
 
 def _end_overdue() -> int:
     """End running calls whose worker lives but does not; it must not end them any more either."""
-    rows = list(_open(*RUNNING).filter(deadline_at__lt=now() - OVERDUE).only(*_FENCE)[:LARGEST])
+    rows = list(_held().filter(deadline_at__lt=now() - OVERDUE).only(*_FENCE)[:LARGEST])
     claimed = [row for row in rows if row.status == CallStatus.CLAIMED]
-    sent = [row for row in rows if row.status == CallStatus.SENT]
+    sent = [row for row in rows if row.status != CallStatus.CLAIMED]
     return _end(claimed, endings.expired()) + _end(sent, endings.unknown("timeout"))
 
 
@@ -175,6 +179,10 @@ def _holders(ids: Iterable[uuid.UUID], workers: Sequence[WorkerLoad]) -> dict[uu
 
 def _open(*statuses: CallStatus) -> QuerySet[ToolCall]:
     return ToolCall.unscoped.filter(status__in=statuses)
+
+
+def _held() -> QuerySet[ToolCall]:
+    return _open(*RUNNING).exclude(worker="")
 
 
 _FENCE = ("id", "worker", "attempt", "status")

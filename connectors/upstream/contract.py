@@ -82,9 +82,12 @@ class SessionListener(Protocol):
         """Learn that the session ended by itself; called at most once."""
 
     async def on_request(
-        self, method: str, params: JSONObject, request_id: int | None
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
     ) -> JSONObject:
-        """Answer a request of the server. Raises ProtocolError to refuse it."""
+        """Answer a request of the server. Raises ProtocolError to refuse it.
+
+        `asker` is the call in whose course it came, whose clock stands still; None: unknown.
+        """
 
 
 class Session(ABC):

@@ -110,7 +110,7 @@ class HttpSession(BaseSession):
                 {"accept": ACCEPT, "content-type": "application/json", **era_headers}
             ),
             content=body,
-            deadline=call.request.deadline,
+            deadline=call.deadline,
             max_bytes=STREAM_MAX_BYTES,
         )
         parser: SseParser | None = None
@@ -237,7 +237,7 @@ class HttpSession(BaseSession):
             self.listener.on_step("stream_resumed", {"request": call.id})
             try:
                 async with self.http.stream(
-                    self.stream_request(parser.last_event_id, call.request.deadline)
+                    self.stream_request(parser.last_event_id, call.deadline)
                 ) as response:
                     if response.status != 200 or response.content_type != EVENT_STREAM:
                         raise errors.stream_broken()

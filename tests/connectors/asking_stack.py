@@ -12,6 +12,7 @@ from typing import Any
 
 from django.test import Client
 
+from connectors import selectors
 from connectors.models import CallStatus, Connection, ToolCall
 from connectors.queue import tick_pipeline
 from connectors.selectors import ConnectionView
@@ -20,6 +21,7 @@ from connectors.services.outcomes import outcome_of
 from connectors.services.tool_calls import CallRequest
 from tests.connectors.call_stack import closing_loop_objects, view_of
 from tests.connectors.rest import send
+from tests.connectors.server_factories import make_connector
 from tests.connectors.session_stack import Stack, add_server, running_worker
 from tests.fakes.asking_server import AskingServer
 from tests.fakes.mcp_servers import Kind, RunningServer, running
@@ -90,16 +92,29 @@ class Asking:
         outcome = outcome_of(self.until(call, CallStatus.SUCCEEDED)).outcome_json
         return json.loads(json.loads(outcome or b"")["result"]["content"][0]["text"])
 
+    @property
+    def is_modern(self) -> bool:
+        return self.view.era == "modern"
+
+    def finish_page(self) -> None:
+        """Let the server say that the page was finished."""
+        asyncio.run_coroutine_threadsafe(self.demo.finish_page(), self.server.loop).result(5)
+
     def sweep(self) -> None:
         reaper.sweep()
 
 
 @contextmanager
-def asking(person: Person, kind: Kind, **fields: Any) -> Iterator[Asking]:
-    """Connect a person to a server that asks."""
+def asking(person: Person, kind: Kind, **preset: Any) -> Iterator[Asking]:
+    """Connect a person to a server that asks; `preset` are fields of an operator's preset."""
     demo = AskingServer()
     with running(kind, demo=demo) as server, running_worker() as stack:
-        row = stack.connect(person.principal, add_server(person.principal, server.url, **fields))
+        if preset:
+            slug = make_connector(url=server.url, **preset).slug
+            row = selectors.connection_for(person.principal, slug)
+        else:
+            row = add_server(person.principal, server.url)
+        row = stack.connect(person.principal, row)
         yield Asking(
             person=person, stack=stack, server=server, demo=demo, connection=row, view=view_of(row)
         )

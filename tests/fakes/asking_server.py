@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import mcp_types as types
 from mcp.shared.exceptions import UrlElicitationRequiredError
+from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tests.fakes.sdk_tools import Arguments, Context, DemoServer
@@ -115,10 +116,11 @@ class AskingServer(DemoServer):
 
     async def _sample(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
-            asked = SAMPLE.params
             return _text(
-                await ctx.session.create_message(
-                    asked.messages, max_tokens=10, related_request_id=ctx.request_id
+                await ctx.session.send_request(
+                    SAMPLE,
+                    types.CreateMessageResult,
+                    metadata=ServerMessageMetadata(related_request_id=ctx.request_id),
                 )
             )
         if params.input_responses is None:
@@ -127,7 +129,9 @@ class AskingServer(DemoServer):
 
     async def _roots(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
-            return _text(await ctx.session.list_roots())
+            return _text(
+                await ctx.session.send_request(types.ListRootsRequest(), types.ListRootsResult)
+            )
         if params.input_responses is None:
             return types.InputRequiredResult(input_requests={"r": types.ListRootsRequest()})
         return _text(params.input_responses["r"])
@@ -165,6 +169,6 @@ def _is_modern(ctx: Context) -> bool:
 
 
 def _text(result: object) -> types.CallToolResult:
-    told = result.model_dump(by_alias=True, exclude_none=True)  # type: ignore[attr-defined]
+    told = result.model_dump(mode="json", by_alias=True, exclude_none=True)  # type: ignore[attr-defined]
     content = types.TextContent(type="text", text=json.dumps(told))
     return types.CallToolResult(content=[content])

@@ -54,6 +54,7 @@ IDLE: dict[str, Any] = {
     "next_retry_at": None,
     "last_error": None,
     "connected_at": None,
+    "sealed_session": None,
 }
 
 SUSPENDED: JSONObject = {
@@ -126,6 +127,7 @@ def reopen(row: Connection) -> None:
         next_retry_at=None,
         last_error=None,
         connected_at=None,
+        sealed_session=None,
     )
     transaction.on_commit(partial(ask_to_open, row.pk, row.held_by))
 

@@ -146,7 +146,8 @@ class Keeper:
 
     async def refresh(self, connection_id: uuid.UUID, kinds: Iterable[ListingKind]) -> None:
         """Read lists of an open session again and store them; nothing when none is open."""
-        lease = self._lease_of(connection_id)
+        kept = self._kept.get(connection_id)
+        lease = kept.lease if kept is not None else None
         session = self.host.session(connection_id)
         if lease is None or session is None:
             return
@@ -162,6 +163,7 @@ class Keeper:
         for connection_id, epoch in self.host.sessions().items():
             if stored.get(connection_id) != epoch and not self._is_opening(connection_id):
                 logger.warning("lease lost connection=%s epoch=%d", connection_id, epoch)
+                await self.host.leave(connection_id)
                 await self._let_go(connection_id)
 
     async def take_over(self, predecessor: str) -> int:
@@ -178,7 +180,9 @@ class Keeper:
         self._is_draining = True
         for kept in self._kept.values():
             self._stop_timer(kept)
-        return await self._threads.run(leases.hand_over_all, self.worker)
+        left = await self._threads.run(leases.hand_over_all, self.worker)
+        await asyncio.gather(*map(self.host.leave, left))
+        return left
 
     # --- HostListener ---------------------------------------------------------------------------
 
@@ -386,10 +390,6 @@ class Keeper:
         if kept.next_opening is not None and not kept.next_opening.done():
             kept.next_opening.set_result(None)
         kept.next_opening = None
-
-    def _lease_of(self, connection_id: uuid.UUID) -> Lease | None:
-        kept = self._kept.get(connection_id)
-        return kept.lease if kept is not None else None
 
     def _is_opening(self, connection_id: uuid.UUID) -> bool:
         kept = self._kept.get(connection_id)

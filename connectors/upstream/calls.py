@@ -87,6 +87,9 @@ class Calls:
         self._last_id += 1
         return self._last_id
 
+    def start_after(self, number: int) -> None:
+        self._last_id = number
+
     def add(self, call: Call) -> None:
         self._open[call.id] = call
 

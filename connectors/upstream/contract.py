@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from connectors.server_spec import Era, Transport
+from connectors.server_spec import Era, StoredSession, Transport
 from mcphub.core.clock import Deadline
 from mcphub.core.errors import HubError
 from mcphub.core.types import JSONObject
@@ -29,6 +29,8 @@ class Opened:
     instructions: str
     is_era_certain: bool = True
     """False when the era probe got no answer: not to be remembered as a hint."""
+    stored: StoredSession | None = field(default=None, repr=False)
+    """With which another holder can go on with this session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +96,8 @@ class Session(ABC):
     """One open session with one server; requests are independent of each other."""
 
     opened: Opened
+    is_handed_over: bool = False
+    """Whether another holder goes on with it: closing leaves it open at the server."""
 
     @abstractmethod
     async def request(self, request: UpstreamRequest) -> JSONObject:

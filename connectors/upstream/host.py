@@ -211,6 +211,13 @@ class SessionHost:
         if owner is not None:
             await owner.end()
 
+    async def leave(self, connection_id: uuid.UUID) -> None:
+        """As `close`, but the server keeps the session, for whoever holds it from now on."""
+        session = self.session(connection_id)
+        if session is not None:
+            session.is_handed_over = True
+        await self.close(connection_id)
+
     def sessions(self) -> dict[uuid.UUID, int]:
         """Return the epoch of every session that is open here."""
         return {

@@ -40,6 +40,7 @@ class HttpSession(BaseSession):
     ) -> None:
         super().__init__(listener)
         self.rules = rules
+        self.is_adopted = False
         self.url = spec.url
         self.http = http
         self._headers = {name.lower(): secret.value for name, secret in spec.headers.items()}
@@ -214,7 +215,8 @@ class HttpSession(BaseSession):
                 continue
             message = self.receive(event.data, call, max_depth=depth_for(call.request.method))
             if message is not None:
-                found = self._accept(call, message, len(event.data)) or found
+                accepted = self._accept(call, message, len(event.data))
+                found = found if accepted is None else accepted  # a result may be empty
         return found
 
     async def _linger(self, call: Call, chunks: AsyncIterator[bytes], parser: SseParser) -> None:
@@ -312,7 +314,7 @@ class HttpSession(BaseSession):
         self.end(errors.session_closed(), is_announced=False)
         await self._peer.stop()
         await self._stop_tasks()
-        if was_lost or not self.session_id:
+        if was_lost or self.is_handed_over or not self.session_id:
             return
         request = EgressRequest(
             method="DELETE",

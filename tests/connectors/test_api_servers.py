@@ -77,7 +77,7 @@ def test_listing_costs_the_same_however_many_servers_there_are(
         make_connector(f"preset{number}")
     client.get(SERVERS, headers=world.alice.headers)
 
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         client.get(SERVERS, headers=world.alice.headers)
 
 

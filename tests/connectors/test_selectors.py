@@ -55,14 +55,14 @@ def test_presets_come_first_in_their_order_then_own_servers_by_age(world: World)
     assert Connection.unscoped.filter(connector__isnull=False).count() == 0
 
 
-def test_listing_servers_costs_four_queries_however_many_there_are(
+def test_listing_servers_costs_five_queries_however_many_there_are(
     world: World, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
         make_connected(world.alice, f"own{number}")
         make_connector(f"preset{number}")
 
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         servers = selectors.servers_for(world.alice.principal)
 
     assert [len(server.tools) for server in servers] == [0] * 5 + [1] * 5

@@ -58,7 +58,7 @@ class Asking:
             async with closing_loop_objects():
                 view = self.view
                 made = await tool_calls.submit(self.person.principal, view, request)
-                await asyncio.sleep(0)  # the ring goes with the next turn of the loop
+                await tick_pipeline().call("PING")  # the ring goes with the same turn
                 await tick_pipeline().flush()
                 return made.id
 

@@ -95,7 +95,8 @@ def test_request_ids_are_not_used_twice_in_an_adopted_session(world: World, othe
 def test_only_a_session_that_the_server_forgot_is_initialized_again(
     world: World, other: Stack
 ) -> None:
-    with serving_in_thread(Counting()) as server, running_worker() as first:
+    server = Counting()
+    with serving_in_thread(server), running_worker() as first:
         row = connected(world, first, server.url)
         kill(first, row)
         server.given = 7  # as after a restart

@@ -13,7 +13,7 @@ from connectors import selectors
 from connectors.models import CatalogTool, Connection, ListingKind
 from connectors.selectors import CallFilter, NotConnectedError, UnknownToolError
 from connectors.selectors.usage import figures_for
-from connectors.server_spec import Era, ServerSpec, Transport
+from connectors.server_spec import Era, Relay, ServerSpec, Transport
 from connectors.states import State
 from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.errors import NotFoundError
@@ -226,6 +226,7 @@ def test_a_spec_carries_the_operators_and_the_members_secrets(world: World) -> N
         era_hint=Era.MODERN,
         connect_timeout=3.0,
         call_timeout=60.0,
+        relays=frozenset({Relay.ELICITATION}),
     )
     assert selectors.secret_texts(spec) == ["acme", "Bearer mine", "mine"]
     assert "mine" not in repr(spec)

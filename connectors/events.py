@@ -103,6 +103,7 @@ class ElicitationEvent(TypedDict):
     """A question without addresses and prompts, which REST has."""
 
     type: InputChange
+    call: str | None
     elicitation: JSONObject
 
 
@@ -240,7 +241,11 @@ def announce_call_resumed(call: CallNotice) -> None:
 
 def announce_input(change: InputChange, row: InputRequest) -> None:
     """Send a question as it stands, and the server object that lists the open ones."""
-    event: ElicitationEvent = {"type": change, "elicitation": selectors.input_view(row).told}
+    event: ElicitationEvent = {
+        "type": change,
+        "call": str(row.call_id) if row.call_id else None,
+        "elicitation": selectors.input_view(row).told,
+    }
     _after_commit(lambda: _publish(row.connection, event))
     announce_server(row.connection)
 

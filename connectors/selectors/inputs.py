@@ -15,6 +15,7 @@ from connectors.models import InputKind, InputRequest, InputState
 from connectors.models.sealed import open_json
 from connectors.selectors.connections import rows_for
 from mcphub.core import clock
+from mcphub.core.crypto import CredentialUnreadableError
 from mcphub.core.errors import NotFoundError
 from mcphub.core.types import JSONObject, JSONValue
 from tenants.principal import Principal
@@ -107,8 +108,11 @@ def pending_of(
 
 
 def input_view(row: InputRequest) -> InputView:
-    """Return the picture of a question. Raises CredentialUnreadableError."""
-    params = open_json(row, "sealed_params").get("params")
+    """Return the picture of a question; one that cannot be unsealed spoils no other's."""
+    try:
+        params = open_json(row, "sealed_params").get("params")
+    except CredentialUnreadableError:
+        params = None
     return InputView(
         id=row.pk,
         server=row.connection.slug,

@@ -13,7 +13,7 @@ from connectors.upstream.contract import SessionListener
 from mcphub.core.errors import HubError, ProtocolError, RpcError
 from mcphub.core.types import JSONObject, JSONValue
 
-MAX_OPEN = 32
+MAX_OPEN = 128
 CAPABILITY_OF = {
     "elicitation/create": "elicitation",
     "sampling/createMessage": "sampling",

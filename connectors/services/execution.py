@@ -11,10 +11,10 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -39,7 +39,7 @@ from connectors.services.ledger import Claim, Claimed
 from connectors.services.outcomes import CallOutcome
 from connectors.services.places import Places
 from connectors.services.runs import Run
-from connectors.upstream.contract import UpstreamRequest
+from connectors.upstream.contract import StreamPosition, UpstreamRequest
 from mcphub.core.clock import Deadline, now
 from mcphub.core.errors import HubError, UnavailableError, UpstreamError, UpstreamTimeoutError
 from mcphub.core.offload import DatabaseThreads
@@ -200,6 +200,8 @@ class Executor:
         if call.attempt == 1:
             events.announce_call_started(claimed_calls.notice(call))
         verdict = await self._executed(run, call)
+        if call.stream is not None:
+            verdict = runs.of_resumed(verdict)
         if isinstance(verdict, Ending):
             await self._finish(run, call, verdict)
             return False
@@ -261,6 +263,8 @@ class Executor:
                 call_id=call.id,
                 attempt=call.attempt,
                 on_progress=lambda seen: self._on_progress(run, call, seen),
+                on_position=lambda position: self._on_position(run, call, position),
+                resume_at=StreamPosition(**call.stream) if call.stream else None,  # type: ignore[arg-type]  # our own JSON
             ),
         )
 
@@ -348,10 +352,21 @@ class Executor:
         if time.monotonic() - run.noted_at < NOTE_SECONDS:
             return
         run.noted_at = time.monotonic()
-        task = asyncio.get_running_loop().create_task(self._note(run, call, run.progress))
+        note = claimed_calls.progress_of(call, run.progress, run.asked_seconds)
+        self._note(ledger.note_progress(note))
+
+    def _on_position(self, run: Run, call: Claimed, position: StreamPosition) -> None:
+        """Keep it, once a second: from an older one the server says more again, no less."""
+        if time.monotonic() - run.position_noted_at >= NOTE_SECONDS:
+            run.position_noted_at = time.monotonic()
+            note = ledger.NoteStream(fence=call.fence, stream=asdict(position))
+            self._note(ledger.note_stream(note))
+
+    def _note(self, write: Coroutine[Any, Any, bool]) -> None:
+        async def noted() -> None:
+            with contextlib.suppress(UnavailableError):
+                await write
+
+        task = asyncio.get_running_loop().create_task(noted())
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
-
-    async def _note(self, run: Run, call: Claimed, kept: JSONObject) -> None:
-        with contextlib.suppress(UnavailableError):
-            await ledger.note_progress(claimed_calls.progress_of(call, kept, run.asked_seconds))

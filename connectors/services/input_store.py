@@ -201,6 +201,7 @@ def _fields_of(call: Claimed, found: Round, number: int) -> dict[str, Any]:
         "status": CallStatus.QUEUED if found.is_only_state else CallStatus.INPUT_REQUIRED,
         "worker": "",
         "rounds": number,
+        "stream": None,
         "sealed_state": key_ring().seal(state, owner=_state_owner(call.id)),
     }
     if not found.is_only_state:

@@ -13,6 +13,7 @@ for the reaper.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import uuid
@@ -95,6 +96,7 @@ class Claimed:
     is_cancel_requested: bool
     rounds: int = 0
     sealed_state: bytes | None = field(default=None, repr=False)
+    stream: JSONObject | None = None
 
     @property
     def fence(self) -> Fence:
@@ -130,6 +132,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoteStream:
+    """From where the answer can be asked for by whoever holds the session then."""
+
+    fence: Fence
+    stream: JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """An end of a call; `was_sent` False: nothing had left, whatever the row says."""
 
@@ -145,7 +155,7 @@ class Finish:
     at: datetime = field(default_factory=now)
 
 
-Move = NewCall | Claim | MarkSent | Release | Progress | Finish
+Move = NewCall | Claim | MarkSent | Release | Progress | NoteStream | Finish
 T = TypeVar("T", bound=Move)
 
 _INSERTED = tuple(item.name for item in fields(NewCall))
@@ -185,6 +195,12 @@ async def note_progress(note: Progress) -> bool:
     return is_kept
 
 
+async def note_stream(note: NoteStream) -> bool:
+    """Keep the position of a sent call's answer; at most one a second and call, please."""
+    is_kept: bool = await _write(note)
+    return is_kept
+
+
 async def finish(end: Finish) -> bool:
     """End a call; False: somebody else has the row, so this end does not count."""
     is_won: bool = await _write(end)
@@ -217,7 +233,8 @@ def _claim_alike(ids: Sequence[uuid.UUID], worker: str, *, is_open: bool) -> lis
     status = CallStatus.SENT if is_open else CallStatus.CLAIMED
     rows = sql.run(
         f"UPDATE {sql.TABLE}",
-        "SET status = %s, worker = %s, attempt = attempt + 1, claimed_at = %s, sent_at = %s",
+        "SET status = %s, worker = %s, attempt = attempt + 1, claimed_at = %s,",
+        "sent_at = CASE WHEN stream IS NULL THEN %s ELSE sent_at END",
         f"WHERE id IN ({sql.placeholders(len(ids))}) AND status = 'queued'",
         f"RETURNING {', '.join(_CLAIMED)}",
         parameters=[status.value, worker, at, at if is_open else None, *map(sql.adapted, ids)],
@@ -233,6 +250,8 @@ def _claimed(row: dict[str, Any]) -> Claimed:
     row["sealed_params"] = bytes(row["sealed_params"])
     state = row["sealed_state"]
     row["sealed_state"] = None if state is None else bytes(state)
+    if isinstance(row["stream"], str):  # SQLite has no JSON columns
+        row["stream"] = json.loads(row["stream"])
     row["is_cancel_requested"] = bool(row["is_cancel_requested"])
     return Claimed(**row)
 
@@ -252,7 +271,8 @@ def release_now(releases: Sequence[Release]) -> list[bool]:
     moved = sql.update(
         _FENCE,
         [_fence_of(release) for release in releases],
-        assign="status = 'queued', worker = '', claimed_at = NULL, sent_at = NULL",
+        assign="status = 'queued', worker = '', claimed_at = NULL"
+        ", sent_at = CASE WHEN stream IS NULL THEN NULL ELSE sent_at END",
         where=_OWNED,
     )
     return [release.fence.id in moved for release in releases]
@@ -264,6 +284,17 @@ def note_progress_now(notes: Sequence[Progress]) -> list[bool]:
         (*_FENCE, "progress", "deadline_at"),
         [(*_fence_of(note), note.progress, note.deadline_at) for note in newest.values()],
         assign="progress = v_progress, deadline_at = v_deadline_at",
+        where="status = 'sent'",
+    )
+    return [note.fence.id in moved for note in notes]
+
+
+def note_stream_now(notes: Sequence[NoteStream]) -> list[bool]:
+    newest = {note.fence.id: note for note in notes}
+    moved = sql.update(
+        (*_FENCE, "stream"),
+        [(*_fence_of(note), note.stream) for note in newest.values()],
+        assign="stream = v_stream",
         where="status = 'sent'",
     )
     return [note.fence.id in moved for note in notes]
@@ -291,7 +322,9 @@ def finish_now(ends: Sequence[Finish]) -> list[bool]:
 _FINISHED = ("status", "sealed_outcome", "is_tool_error", "problem_code", "problem_detail")
 
 
-def _fence_of(move: MarkSent | Release | Progress | Finish) -> tuple[uuid.UUID, str, int]:
+def _fence_of(
+    move: MarkSent | Release | Progress | NoteStream | Finish,
+) -> tuple[uuid.UUID, str, int]:
     return (move.fence.id, move.fence.worker, move.fence.attempt)
 
 
@@ -301,6 +334,7 @@ _WRITES: dict[type[Move], Callable[[Any], Sequence[Any]]] = {
     MarkSent: mark_sent_now,
     Release: release_now,
     Progress: note_progress_now,
+    NoteStream: note_stream_now,
     Finish: finish_now,
 }
 

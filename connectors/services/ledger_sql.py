@@ -30,6 +30,7 @@ TYPES = {
     "is_tool_error": "boolean",
     "was_sent": "boolean",
     "progress": "jsonb",
+    "stream": "jsonb",
     "deadline_at": "timestamptz",
     "created_at": "timestamptz",
     "at": "timestamptz",

@@ -90,8 +90,8 @@ def end_worker(worker: str) -> Swept:
 def _expire_queued() -> int:
     overdue = _open(CallStatus.QUEUED).filter(deadline_at__lt=now())
     count = 0
-    for call_id in list(overdue.values_list("pk", flat=True)[:LARGEST]):
-        ending = endings.expired()
+    for call_id, stream in list(overdue.values_list("pk", "stream")[:LARGEST]):
+        ending = endings.expired() if stream is None else endings.unknown("timeout")
         count += overdue.filter(pk=call_id).update(
             status=ending.status,
             problem_code=ending.problem_code,
@@ -110,12 +110,32 @@ def _dead() -> Collection[str]:
 
 
 def _end_calls_of(worker: str) -> tuple[int, int]:
-    """Release what the worker had only claimed; what it had sent has an unknown outcome."""
+    """Release what the worker had only claimed, or whose answer another one can still ask for.
+
+    What it had sent otherwise has an unknown outcome.
+    """
     rows = list(_held().filter(worker=worker).only(*_FENCE)[:LARGEST])
-    claimed = [Release(fence=_fence(row)) for row in rows if row.status == CallStatus.CLAIMED]
-    released = sum(ledger.release_now(claimed)) if claimed else 0
-    sent = [row for row in rows if row.status != CallStatus.CLAIMED]
+    resumable = _resumable(rows)
+    free = [row for row in rows if row.status == CallStatus.CLAIMED or row.pk in resumable]
+    released = sum(ledger.release_now([Release(fence=_fence(row)) for row in free])) if free else 0
+    sent = [row for row in rows if row.status != CallStatus.CLAIMED and row.pk not in resumable]
     return released, _end(sent, endings.unknown())
+
+
+def _resumable(rows: Sequence[ToolCall]) -> set[uuid.UUID]:
+    """Return the calls whose answer's stream outlives its reader, and whose session does too."""
+    found = [
+        row
+        for row in rows
+        if row.stream and row.status == CallStatus.SENT and row.attempt < endings.LARGEST_ATTEMPT
+    ]
+    if not found:
+        return set()
+    sessions = Connection.unscoped.filter(
+        pk__in={row.connection_id for row in found}, is_wanted=True, sealed_session__isnull=False
+    )
+    kept = set(sessions.values_list("pk", flat=True))
+    return {row.pk for row in found if row.connection_id in kept}
 
 
 def _end_overdue() -> int:
@@ -185,7 +205,7 @@ def _held() -> QuerySet[ToolCall]:
     return _open(*RUNNING).exclude(worker="")
 
 
-_FENCE = ("id", "worker", "attempt", "status")
+_FENCE = ("id", "worker", "attempt", "status", "stream", "connection_id")
 
 
 def _fence(row: ToolCall) -> Fence:

@@ -32,6 +32,7 @@ class Run:
     is_expired: bool = False
     """A question of the server was not answered in time."""
     noted_at: float = 0.0
+    position_noted_at: float = float("-inf")
     progress: JSONObject | None = None
     _asking: int = 0
     _asking_since: float = 0.0
@@ -84,6 +85,14 @@ def verdict(run: Run, call: Claimed, declared: JSONObject) -> Ending | Again | R
     except HubError as exc:
         return endings.of_problem(CallStatus.FAILED, exc)
     return _failed(run, call, error)
+
+
+def of_resumed(found: Ending | Again | Round) -> Ending | Again | Round:
+    """Correct what is said of a call that an earlier worker had sent: it had left."""
+    if not isinstance(found, Ending) or found.was_sent:
+        return found
+    is_cancelled = found.status is CallStatus.CANCELLED
+    return endings.cancelled(was_sent=True) if is_cancelled else endings.unknown()
 
 
 def _stopped(run: Run) -> Ending | Again:

@@ -46,11 +46,17 @@ class BaseSession(Session):
             raise self._refusal()
         if request.deadline.is_over:
             raise errors.timed_out("The deadline was over before the request left.", was_sent=False)
+        if request.resume_at is not None:
+            raise errors.stream_broken()
         call = self.begin(request)
+        return await self.ended(call, self.exchange(call))
+
+    async def ended(self, call: Call, exchange: Coroutine[Any, Any, JSONObject]) -> JSONObject:
+        """Return what an open call comes to, within its time; closes it."""
         try:
             async with asyncio.timeout(None) as call.timer:
                 call.arm()
-                return await self.exchange(call)
+                return await exchange
         except (TimeoutError, HubError) as exc:
             error = self._as_error(call, exc)
             self.tap.failed(call, error)

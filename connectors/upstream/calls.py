@@ -33,6 +33,7 @@ class Call:
     is_standing: bool = False
     """Whether it is a stream that the session keeps open for itself, not a call of the host."""
     on_notification: Callable[[str, JSONObject], None] | None = None
+    last_event_id: str = ""
     _asking: int = 0
     _asking_since: float = 0.0
 

@@ -53,6 +53,16 @@ class SeenMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPosition:
+    """Where the rest of an answer can be asked for, by another holder of the session too."""
+
+    session: str
+    """A digest of the session id, which is a secret."""
+    request: int
+    event: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamRequest:
     """One request to make; progress extends `idle_timeout` but never `deadline`."""
 
@@ -62,6 +72,10 @@ class UpstreamRequest:
     call_id: uuid.UUID | None = None
     attempt: int = 0
     on_progress: Callable[[JSONObject], None] | None = None
+    on_position: Callable[[StreamPosition], None] | None = None
+    """Told when the answer's stream can be resumed from a later point than before."""
+    resume_at: StreamPosition | None = None
+    """Set: it was sent before, so only the rest of its answer is asked for."""
     idle_timeout: float | None = None
 
 

@@ -134,6 +134,20 @@ def test_a_session_is_taken_over_after_its_worker_was_killed(chaos: Chaos) -> No
         assert kinds.count("initialized") == 1
 
 
+def test_a_running_call_is_resumed_by_the_worker_that_takes_over(chaos: Chaos) -> None:
+    with asking(chaos, Kind.RESUMABLE) as (api, slug, demo):
+        queued = api.call(
+            slug, "sleep", {"ms": 6000, "callId": "slow"}, headers={"Prefer": "respond-async"}
+        ).json()
+        eventually(lambda: demo.executions["slow"], 20.0, "the call runs")
+        eventually(lambda: chaos.has_position(queued["id"]), 10.0, "its stream is noted")
+        chaos.hub.kill(chaos.holder(slug))
+        row = ended(api, queued["id"])
+        assert (row["status"], row["attempt"]) == ("succeeded", 2), row
+        assert said(row) == "slept 6000"
+        assert demo.executions["slow"] == 1
+
+
 @pytest.mark.node
 @pytest.mark.parametrize("transport", ["streamableHttp", "sse"])
 def test_the_reference_server_asks_and_is_answered(chaos: Chaos, transport: str) -> None:

@@ -16,8 +16,15 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, transaction
 
-from connectors import events
-from connectors.models import CallStatus, InputKind, InputRequest, InputState, ToolCall
+from connectors import events, selectors
+from connectors.models import (
+    CallStatus,
+    Connection,
+    InputKind,
+    InputRequest,
+    InputState,
+    ToolCall,
+)
 from connectors.models.sealed import open_json, seal_json
 from connectors.services import input_rounds, replies
 from connectors.services.input_rounds import Asked, Round
@@ -26,7 +33,7 @@ from connectors.services.outcomes import CallOutcome
 from mcphub.core import clock
 from mcphub.core.errors import LimitError, UnavailableError, UpstreamError
 from mcphub.core.keys import key_ring
-from mcphub.core.types import JSONObject
+from mcphub.core.types import JSONObject, JSONValue
 
 WAITING = (CallStatus.SENT, CallStatus.INPUT_REQUIRED)
 
@@ -169,9 +176,17 @@ def _new_row(asker: Asker, asked: Asked) -> InputRequest:
         created_at=at,
         expires_at=at + timedelta(seconds=settings.INPUT_EXPIRY),
     )
-    content: JSONObject = {"method": asked.method, "params": asked.params}
+    content: JSONObject = {"method": asked.method, "params": _shown(row, asked.params)}
     row.sealed_params = seal_json(row, "sealed_params", content) or b""
     return row
+
+
+def _shown(row: InputRequest, params: JSONObject) -> JSONValue:
+    """Return what is asked without the secrets of the connection, should a server repeat them."""
+    connection = Connection.unscoped.select_related("connector", "custom_server").get(
+        pk=row.connection_id
+    )
+    return selectors.kept_secrets(selectors.spec_for(connection)).hidden(params)
 
 
 def _check_room(rows: Sequence[InputRequest]) -> None:

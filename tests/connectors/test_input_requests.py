@@ -249,6 +249,24 @@ def test_an_answered_call_that_nobody_queued_is_queued_by_the_sweep(world: World
 
 
 @pytest.mark.django_db
+def test_a_secret_that_a_server_repeats_is_not_in_its_question(world: World) -> None:
+    connection = make_connected(
+        world.alice, "linear", auth_type="bearer", credentials={"token": "tok-1234567890abcdef"}
+    )
+    asker = input_store.Asker(
+        tenant_id=world.alice.tenant.pk,
+        member_id=world.alice.member.pk,
+        connection_id=connection.pk,
+        worker="w1",
+    )
+    asked = read_request(
+        "elicitation/create", {**FORM, "message": "Is tok-1234567890abcdef yours?"}, DECLARED
+    )
+    view = selectors.input_view(input_store.open_in_session(asker, asked))
+    assert "tok-1234567890abcdef" not in str(view.params)
+
+
+@pytest.mark.django_db
 def test_a_server_cannot_fill_the_list_of_questions(world: World, settings: Any) -> None:
     settings.CONNECTION_MAX_INPUTS = 2
     connection = make_connected(world.alice, "linear")

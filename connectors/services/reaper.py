@@ -27,7 +27,7 @@ from connectors.queue import (
     live_workers_sync,
     ring,
 )
-from connectors.services import endings, input_sweep, ledger, tool_calls
+from connectors.services import endings, input_store, input_sweep, ledger, tool_calls
 from connectors.services.endings import Ending
 from connectors.services.ledger import Fence, Finish, Release
 from mcphub.core.clock import now
@@ -161,6 +161,8 @@ def _end(rows: Sequence[ToolCall], ending: Ending) -> int:
     ]
     won = [row for row, is_won in zip(rows, ledger.finish_now(ends), strict=True) if is_won]
     for row in won:
+        if row.status == CallStatus.INPUT_REQUIRED:
+            input_store.close_of_call(row.pk)
         _announced(row.pk)
     return len(won)
 

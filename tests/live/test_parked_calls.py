@@ -106,7 +106,9 @@ def test_a_call_of_a_session_ends_with_the_worker_that_held_it(chaos: Chaos) -> 
         chaos.hub.kill(chaos.holder(slug))
         row = ended(api, call)
         assert (row["status"], row["problem"]["code"]) == ("outcome_unknown", "outcome_unknown")
-        assert api.get("/elicitations", call=call) == []
+        eventually(
+            lambda: api.get("/elicitations", call=call) == [], 10.0, "its question is closed"
+        )
         assert demo.executions["ask"] == 1
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal, TypedDict, cast
 
 from django.db import transaction
 
 from connectors import selectors
-from connectors.models import Connection, ToolCall
+from connectors.models import Connection, InputRequest, ToolCall
 from connectors.server_spec import ServerSpec
 from mcphub.core import broadcast
 from mcphub.core.event_stream import EventGroup
@@ -27,6 +27,8 @@ from tenants.principal import MEMBER_SCOPES, Principal
 TOOLS_BYTES = 64 << 10
 """Past this the tools are left out of a server object in an event; REST has them."""
 TEXT_LENGTH = 2000
+
+InputChange = Literal["elicitation.created", "elicitation.updated", "elicitation.closed"]
 
 
 class ServerPayload(TypedDict):
@@ -90,6 +92,21 @@ class CallFinishedEvent(TypedDict):
     call: CallPayload
 
 
+class CallWaitEvent(TypedDict):
+    """The call waits for answers, which `GET /elicitations` has the questions of, or goes on."""
+
+    type: Literal["call.input_required", "call.resumed"]
+    call: CallPayload
+
+
+class ElicitationEvent(TypedDict):
+    """A question without addresses and prompts, which REST has."""
+
+    type: InputChange
+    call: str | None
+    elicitation: JSONObject
+
+
 class CallProgressEvent(TypedDict):
     type: Literal["call.progress"]
     id: str
@@ -126,6 +143,8 @@ ConnectorEvent = (
     | ServerRemovedEvent
     | CallStartedEvent
     | CallFinishedEvent
+    | CallWaitEvent
+    | ElicitationEvent
     | CallProgressEvent
     | CallLogEvent
     | ToolChangedEvent
@@ -175,14 +194,16 @@ class ToolChanges:
 
 
 def announce_server(connection: Connection) -> None:
-    """Send `server.state` with the connection as it is stored after the commit; up to 3 queries."""
+    """Send `server.state` with the connection as it is stored after the commit; up to 4 queries."""
 
     def publish() -> None:
         owner = owner_of(connection)
         row = selectors.rows_for(owner).filter(pk=connection.pk).first()
         if row is not None:
             tools = selectors.tools_for(owner, row) if row.state == "connected" else None
-            payload = server_payload(selectors.view_of(row))
+            pending = selectors.pending_of(owner, [row.pk]).get(row.pk, ())
+            payload = server_payload(replace(selectors.view_of(row), pending=pending))
+            payload["pendingElicitations"] = [view.told for view in pending]
             payload["tools"] = _small(tools)
             _publish(owner, {"type": "server.state", "server": payload})
 
@@ -204,6 +225,29 @@ def announce_call_finished(call: CallNotice) -> None:
     """Send `call.finished` without the result, which is in REST; no query."""
     event: CallFinishedEvent = {"type": "call.finished", "call": call_payload(call)}
     _after_commit(lambda: _publish(call, event))
+
+
+def announce_call_parked(call: CallNotice) -> None:
+    """Send `call.input_required`; no query."""
+    _after_commit(
+        lambda: _publish(call, {"type": "call.input_required", "call": call_payload(call)})
+    )
+
+
+def announce_call_resumed(call: CallNotice) -> None:
+    """Send `call.resumed`; no query."""
+    _after_commit(lambda: _publish(call, {"type": "call.resumed", "call": call_payload(call)}))
+
+
+def announce_input(change: InputChange, row: InputRequest) -> None:
+    """Send a question as it stands, and the server object that lists the open ones."""
+    event: ElicitationEvent = {
+        "type": change,
+        "call": str(row.call_id) if row.call_id else None,
+        "elicitation": selectors.input_view(row).told,
+    }
+    _after_commit(lambda: _publish(row.connection, event))
+    announce_server(row.connection)
 
 
 def announce_call_progress(call: CallNotice, params: JSONObject) -> None:
@@ -271,7 +315,7 @@ def server_payload(view: selectors.ServerView) -> ServerPayload:
         "lastError": view.last_error,
         "tools": [tool.wire for tool in view.tools],
         "authorizationUrl": None,
-        "pendingElicitations": [],
+        "pendingElicitations": [question.wire for question in view.pending],
         "auth": {
             "type": view.auth.type.value,
             "hasCredentials": view.auth.has_credentials,

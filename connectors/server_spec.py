@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mcphub.core.crypto import Secret
+from mcphub.core.types import JSONObject
 
 
 class Transport(StrEnum):
@@ -33,6 +34,36 @@ class AuthType(StrEnum):
     OAUTH = "oauth"
 
 
+class Relay(StrEnum):
+    """A capability of clients that a server's switches turn on."""
+
+    ELICITATION = "elicitation"
+    ROOTS = "roots"
+    SAMPLING = "sampling"
+
+
+CAPABILITIES: Mapping[Relay, JSONObject] = {
+    Relay.ELICITATION: {"form": {}, "url": {}},
+    Relay.ROOTS: {},
+    Relay.SAMPLING: {},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSession:
+    """A session of the handshake era that an earlier holder opened and did not end."""
+
+    session_id: str = field(repr=False)
+    protocol_version: str
+    server_info: JSONObject
+    capabilities: JSONObject
+    instructions: str
+    fingerprint: str
+    """Of what it was opened with: address, headers, declared capabilities."""
+    holders: int = 1
+    """How many have held it: each counts its requests from a number of its own."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
     """Everything the session host needs to open one session; seconds for every duration."""
@@ -50,3 +81,11 @@ class ServerSpec:
     """Era that was detected before; re-checked when it fails."""
     connect_timeout: float = 10.0
     call_timeout: float = 60.0
+    relays: frozenset[Relay] = frozenset()
+    """Which requests of the server the hub takes to the member or the app."""
+    stored_session: StoredSession | None = None
+
+    @property
+    def client_capabilities(self) -> JSONObject:
+        """What is declared to the server: what can be answered, and nothing else."""
+        return {relay.value: dict(CAPABILITIES[relay]) for relay in sorted(self.relays)}

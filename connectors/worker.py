@@ -91,6 +91,7 @@ class SessionWorker:
     async def _begin(self) -> None:
         self.executor = Executor(self.keeper)
         self.keeper.on_connected = self._pick_up
+        self.keeper.parking.calls = self.executor
         self.host.at_end.append(self._close_redis)
         await self._beat_once()
         for work, name in ((self._beat(), "heartbeat"), (self._read_lane(), "lane")):
@@ -166,6 +167,8 @@ class SessionWorker:
         name = f"{entry.kind.value} {entry.id}"
         if entry.kind in {EntryKind.CALL, EntryKind.CANCEL}:
             self.executor.on_entry(entry)
+        elif entry.kind is EntryKind.INPUT:
+            self.keeper.parking.look()
         elif entry.kind is EntryKind.CONNECT:
             self.host.spawn(self.keeper.start_open(entry.id), name=name)
         elif entry.kind is EntryKind.DISCONNECT:

@@ -177,6 +177,8 @@ async def run(principal: Principal, target: CallTarget, wanted: Wanted) -> Ran:
     outcome = None
     if wanted.wait > 0:
         outcome = await tool_calls.wait(submitted.id, wanted.wait)
+        if outcome is not None and outcome.status is CallStatus.INPUT_REQUIRED:
+            outcome = None  # a person is asked, which takes longer than anybody waits here
     has_waited = wanted.wait > 0
     return Ran(submitted=submitted, outcome=outcome, has_waited=has_waited, notes=notes)
 

@@ -90,6 +90,23 @@ class MillisecondsField(serializers.IntegerField):
         return value / 1000 if isinstance(value, int) else value
 
 
+class ElicitationsQuery(Input):
+    server = serializers.CharField(required=False)
+    call = serializers.UUIDField(required=False)
+
+
+class AnswerInput(Input):
+    """An answer to a question of a server; `content` goes with `accept`."""
+
+    action = serializers.ChoiceField(choices=["accept", "decline", "cancel"])
+    content = serializers.JSONField(
+        required=False,
+        allow_null=True,
+        help_text="The form's values; for sampling a CreateMessageResult, for roots a "
+        "ListRootsResult. Nothing for an address.",
+    )
+
+
 class AuthInput(Input):
     """`none`; `bearer` with a token; `headers` with names and values; `oauth`."""
 

@@ -60,6 +60,30 @@ class LastErrorOutput(Output):
     hint = TEXT(required=False, allow_null=True)
 
 
+class ElicitationErrorOutput(Output):
+    message = TEXT()
+    properties = serializers.DictField(child=TEXT(), required=False)
+
+
+class ElicitationOutput(Output):
+    """A question of a server; message, schema and address are the server's own."""
+
+    id = TEXT()
+    server = TEXT()
+    call_id = TEXT(allow_null=True)
+    kind = serializers.ChoiceField(choices=["form", "url", "sampling", "roots"])
+    state = TEXT(help_text="open, answered, declined, cancelled or expired.")
+    message = TEXT()
+    requested_schema = JSON(allow_null=True)
+    url = TEXT(allow_null=True, help_text="Open it only when the member says so.")
+    host = TEXT(allow_null=True, help_text="Of the address, in the form that is looked up.")
+    params = JSON(allow_null=True, help_text="Of a sampling or roots request.")
+    error = ElicitationErrorOutput(allow_null=True)
+    is_consented = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+    expires_at = serializers.DateTimeField()
+
+
 class ServerOutput(Output):
     """A superset of react-mcp's server state."""
 
@@ -76,7 +100,7 @@ class ServerOutput(Output):
     last_error = LastErrorOutput(allow_null=True)
     tools = ToolOutput(many=True)
     authorization_url = TEXT(allow_null=True)
-    pending_elicitations = serializers.ListField(child=JSON())
+    pending_elicitations = ElicitationOutput(many=True)
     auth = ServerAuthOutput()
     transport = TEXT()
     protocol_version = TEXT(allow_null=True)

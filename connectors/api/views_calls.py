@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
@@ -16,7 +15,6 @@ from connectors.api.schema import page_of_calls
 from connectors.api.views_hot import as_call_id, call_bytes
 from connectors.services import tool_calls
 from mcphub.api.pagination import PageRequest, page_of
-from mcphub.core.errors import NotFoundError
 from tenants.api.permissions import principal_in, requires_scope
 from tenants.principal import Scope
 
@@ -44,31 +42,3 @@ class CancelCallView(APIView):
         """Ask for the end of a call; one that has ended is left alone."""
         row = tool_calls.cancel(principal_in(request), as_call_id(call_id))
         return Response(json.loads(call_bytes(row)))
-
-
-class CallInputView(APIView):
-    permission_classes = [requires_scope(Scope.TOOLS_CALL)]
-
-    @extend_schema(request=None, responses={404: None})
-    def post(self, request: Request, call_id: str, input_id: str) -> Response:
-        """Answer 404: calls do not ask for input in this version."""
-        selectors.call_for(principal_in(request), as_call_id(call_id))
-        raise NotFoundError
-
-
-class ElicitationsView(APIView):
-    permission_classes = [requires_scope(Scope.SERVERS_READ)]
-
-    @extend_schema(responses={200: {"type": "array", "items": {"type": "object"}}})
-    def get(self, request: Request) -> Response:
-        """List nothing: calls do not wait for answers in this version."""
-        nothing: list[Any] = []
-        return Response(nothing)
-
-
-class ElicitationView(APIView):
-    permission_classes = [requires_scope(Scope.TOOLS_CALL)]
-
-    @extend_schema(request=None, responses={404: None})
-    def post(self, request: Request, elicitation_id: str) -> Response:
-        raise NotFoundError

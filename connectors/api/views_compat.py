@@ -78,6 +78,7 @@ class AuthStorageView(StorageView):
 
     @extend_schema(operation_id="clearReactMcpAuth", responses={204: None})
     def delete(self, request: Request, server_id: str) -> Response:
+        """Forget the auth state of one server of the front end."""
         browser_storage.clear(principal_in(request), _key(server_id))
         return Response(status=204)
 

@@ -53,6 +53,7 @@ class ConnectorView(APIView):
 
     @extend_schema(responses=outputs.ConnectorOutput)
     def get(self, request: Request, connector: str) -> Response:
+        """Return one preset, without secrets."""
         principal = principal_in(request)
         return Response(outputs.connector(selectors.connector_for(principal, connector), principal))
 
@@ -69,6 +70,7 @@ class ConnectorView(APIView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, connector: str) -> Response:
+        """Remove a preset of the tenant, with the connections to it."""
         principal = principal_in(request)
         connectors.delete_connector(principal, selectors.connector_for(principal, connector))
         return Response(status=204)

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from connectors import selectors
 from connectors.api import calling, outputs, threads
 from connectors.api.calling import Wanted
-from connectors.models import ToolCall
+from connectors.models import CallStatus, ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
 from connectors.services import tool_calls
 from mcphub.api.asynchronous import json_body
@@ -83,7 +83,8 @@ async def call(request: HttpRequest, principal: Principal, call_id: str) -> Http
     row = await threads.run(selectors.call_for, principal, pk)
     seconds = _wait_of(request)
     if seconds and row.status in OPEN_STATUSES:
-        await tool_calls.wait(pk, seconds)
+        is_parked = row.status == CallStatus.INPUT_REQUIRED
+        await tool_calls.wait(pk, seconds, past_questions=is_parked)
         row = await threads.run(selectors.call_for, principal, pk)
     return HttpResponse(call_bytes(row), content_type="application/json")
 

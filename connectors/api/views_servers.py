@@ -51,6 +51,7 @@ class ServersView(APIView):
 
     @extend_schema(request=inputs.ServerInput, responses={201: outputs.ServerOutput})
     def post(self, request: Request) -> Response:
+        """Add a server of the caller's own; it is not connected yet."""
         principal = principal_in(request)
         values = inputs.ServerInput.read(request.data)
         row = custom_servers.create_custom_server(principal, new_server(values))
@@ -63,6 +64,7 @@ class ServerView(APIView):
 
     @extend_schema(responses=outputs.ServerOutput)
     def get(self, request: Request, server: str) -> Response:
+        """Return one server with the state of its connection."""
         body = server_body(principal_in(request), server)
         return Response(body, headers={"X-Mcphub-Seq": str(body["seq"])})
 
@@ -82,6 +84,7 @@ class ServerView(APIView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, server: str) -> Response:
+        """Remove a server of the caller's own; a preset is a 409."""
         principal = principal_in(request)
         connections.remove(principal, selectors.connection_for(principal, server))
         selectors.targets.forget(principal, server)

@@ -5,6 +5,7 @@ from connectors.models.catalog import CatalogListing, CatalogTool, ListingKind
 from connectors.models.connection import Connection, TimelineEntry
 from connectors.models.connector import Connector
 from connectors.models.custom_server import CustomServer
+from connectors.models.input_request import InputKind, InputRequest, InputState
 from connectors.models.tool_call import CallStatus, ToolCall
 
 __all__ = [
@@ -15,6 +16,9 @@ __all__ = [
     "Connection",
     "Connector",
     "CustomServer",
+    "InputKind",
+    "InputRequest",
+    "InputState",
     "ListingKind",
     "TimelineEntry",
     "ToolCall",

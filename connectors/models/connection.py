@@ -36,6 +36,7 @@ class Connection(TenantScoped):
     connected_at = models.DateTimeField(null=True, blank=True)
     last_error = models.JSONField(null=True, blank=True)
     sealed_credentials = models.BinaryField(null=True, blank=True, editable=False)
+    sealed_session = models.BinaryField(null=True, blank=True, editable=False)
     held_by = models.CharField(max_length=80, blank=True)
     epoch = models.PositiveBigIntegerField(default=0)
     transport_used = models.CharField(max_length=20, blank=True)

@@ -1,7 +1,10 @@
 """ToolCall: the ledger. One row per request that an app made of an upstream server.
 
-    queued → claimed → sent → succeeded | failed | cancelled | input_required | outcome_unknown
+    queued → claimed → sent → succeeded | failed | cancelled | outcome_unknown
     queued | claimed → expired | cancelled | failed
+    sent → input_required → sent         a session waits for the answer (handshake era)
+    sent → input_required → queued       the answer goes with a new sending (2026-07-28)
+    input_required → expired | cancelled | outcome_unknown
 
 Every move is a conditional UPDATE. `sent` is committed before the first byte goes upstream, so
 `outcome_unknown` is exactly: sent, and no answer came.
@@ -36,6 +39,8 @@ class ToolCall(TenantScoped):
     """One request; its parameters and its outcome are sealed.
 
     `sealed_params` opens to the JSON-RPC params, `sealed_outcome` to {"result": …} or {"error": …}.
+    `sealed_state` opens to {"requestState": …, "round": …} after a round of questions.
+    `stream` says where the answer can be asked for again: {"session", "request", "event"}.
     `method` is the MCP method (`tools/call`, `resources/read`, `prompts/get`, …); `target` the
     tool, URI or prompt name.
     """
@@ -52,6 +57,9 @@ class ToolCall(TenantScoped):
     reply_to = models.CharField(max_length=80, blank=True)
     sealed_params = models.BinaryField()
     sealed_outcome = models.BinaryField(null=True, blank=True)
+    sealed_state = models.BinaryField(null=True, blank=True)
+    stream = models.JSONField(null=True, blank=True, editable=False)
+    rounds = models.PositiveSmallIntegerField(default=0)
     is_tool_error = models.BooleanField(default=False)
     problem_code = models.CharField(max_length=60, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)

@@ -33,13 +33,14 @@ logger = logging.getLogger(__name__)
 
 
 class EntryKind(StrEnum):
-    """`call` and `cancel` name a tool call; the others a connection."""
+    """`call` and `cancel` name a tool call, `input` an answered question, others a connection."""
 
     CALL = "call"
     CANCEL = "cancel"
     CONNECT = "connect"
     DISCONNECT = "disconnect"
     REFRESH = "refresh"
+    INPUT = "input"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

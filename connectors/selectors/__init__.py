@@ -20,6 +20,13 @@ from connectors.selectors.hot import (
     public_tool_for_call,
     targets,
 )
+from connectors.selectors.inputs import (
+    InputView,
+    input_for,
+    input_view,
+    inputs_for,
+    pending_of,
+)
 from connectors.selectors.servers import (
     UnknownToolError,
     auth_lists,
@@ -49,6 +56,7 @@ __all__ = [
     "CallFilter",
     "CallTarget",
     "ConnectionView",
+    "InputView",
     "NotConnectedError",
     "ServerView",
     "SourceOutcome",
@@ -65,9 +73,13 @@ __all__ = [
     "connector_for",
     "connectors_for",
     "free_slug",
+    "input_for",
+    "input_view",
+    "inputs_for",
     "is_virtual",
     "kept_secrets",
     "listing_for",
+    "pending_of",
     "preset_slugs",
     "preset_url",
     "public_tool_for_call",

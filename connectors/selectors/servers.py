@@ -26,6 +26,7 @@ from connectors.selectors.connections import (
     is_virtual,
     server_of,
 )
+from connectors.selectors.inputs import pending_of
 from connectors.selectors.views import AuthView, ServerView, SourceOutcome, ToolsOfAll, ToolView
 from connectors.server_spec import AuthType, Transport
 from connectors.states import State
@@ -49,11 +50,12 @@ class UnknownToolError(NotFoundError):
 
 
 def servers_for(principal: Principal) -> list[ServerView]:
-    """Return every server of the principal with its tools; four queries."""
+    """Return every server of the principal with its tools and open questions; five queries."""
     rows = connections_for(principal)
     tools = _tools_of(principal, _stored(rows))
+    pending = pending_of(principal, _stored(rows))
     return [
-        replace(view, tools=tuple(tools[row.pk]))
+        replace(view, tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
         for row in rows
         if (view := _readable(row)) is not None
     ]
@@ -63,7 +65,8 @@ def server_for(principal: Principal, slug: str) -> ServerView:
     """Return one server with its tools. Raises NotFoundError."""
     row = connection_for(principal, slug)
     tools = _tools_of(principal, _stored([row]))
-    return replace(view_of(row), tools=tuple(tools[row.pk]))
+    pending = pending_of(principal, _stored([row]))
+    return replace(view_of(row), tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
 
 
 def tools_for(principal: Principal, connection: Connection) -> list[ToolView]:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from connectors.models import Connection, Connector, CustomServer
 from connectors.models.sealed import open_json
 from connectors.selectors.connections import server_of
-from connectors.server_spec import AuthType, Era, ServerSpec, Transport
-from mcphub.core.crypto import Secret
+from connectors.server_spec import AuthType, Era, Relay, ServerSpec, StoredSession, Transport
+from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.types import JSONObject, JSONValue
 from tracing.secrets import KnownSecrets
 
@@ -41,7 +41,27 @@ def spec_for(connection: Connection) -> ServerSpec:
         era_hint=Era(era) if era else None,
         connect_timeout=server.connect_timeout,
         call_timeout=server.call_timeout,
+        relays=_relays(server),
+        stored_session=_stored_session(connection),
     )
+
+
+def _relays(server: Connector | CustomServer) -> frozenset[Relay]:
+    switches = {
+        Relay.ELICITATION: server.relay_elicitation,
+        Relay.SAMPLING: isinstance(server, Connector) and server.relay_sampling,
+        Relay.ROOTS: isinstance(server, Connector) and server.relay_roots,
+    }
+    return frozenset(relay for relay, is_on in switches.items() if is_on)
+
+
+def _stored_session(connection: Connection) -> StoredSession | None:
+    """Return the session to go on with; one that cannot be read is opened anew instead."""
+    try:
+        stored = open_json(connection, "sealed_session")
+        return StoredSession(**stored) if stored else None  # type: ignore[arg-type]  # our own JSON
+    except (CredentialUnreadableError, TypeError):
+        return None
 
 
 def secret_texts(spec: ServerSpec) -> list[str]:

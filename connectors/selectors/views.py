@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from connectors.selectors.inputs import InputView
 from connectors.server_spec import AuthType
 from connectors.states import State
 from mcphub.core.types import JSONObject
@@ -72,13 +73,16 @@ class ServerView:
     catalog_version: int
     connection_id: uuid.UUID | None = None
     tools: tuple[ToolView, ...] = field(default=(), repr=False)
+    pending: tuple[InputView, ...] = field(default=(), repr=False)
 
     @property
     def next_action(self) -> str | None:
         """What would move the connection on."""
         if self.state is State.AUTH_REQUIRED:
             return "authorize"
-        return "reconnect" if self.state is State.ERROR else None
+        if self.state is State.ERROR:
+            return "reconnect"
+        return "answer_input" if self.pending else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

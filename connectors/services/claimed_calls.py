@@ -75,9 +75,9 @@ def queued_of(connection_id: uuid.UUID) -> list[uuid.UUID]:
     return list(rows.order_by("id").values_list("pk", flat=True)[:PICK_UP])
 
 
-def progress_of(call: Claimed, kept: JSONObject) -> Progress:
+def progress_of(call: Claimed, kept: JSONObject, asked_seconds: float) -> Progress:
     """Return what the row keeps of a progress notification, and the deadline that it moves."""
-    latest = call.created_at + timedelta(seconds=settings.CALL_TIMEOUT_MAX)
+    latest = now() + timedelta(seconds=longest_left(call) + asked_seconds)
     deadline = min(latest, now() + timedelta(milliseconds=call.timeout_ms))
     return Progress(fence=call.fence, progress=kept, deadline_at=deadline)
 

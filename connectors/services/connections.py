@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -53,6 +54,7 @@ IDLE: dict[str, Any] = {
     "next_retry_at": None,
     "last_error": None,
     "connected_at": None,
+    "sealed_session": None,
 }
 
 SUSPENDED: JSONObject = {
@@ -125,6 +127,7 @@ def reopen(row: Connection) -> None:
         next_retry_at=None,
         last_error=None,
         connected_at=None,
+        sealed_session=None,
     )
     transaction.on_commit(partial(ask_to_open, row.pk, row.held_by))
 
@@ -201,17 +204,20 @@ def add_named(principal: Principal, connection: Connection, name: str) -> Connec
         raise TooManyConnectionsError(f"One server can have {ACCOUNTS_MAX} accounts.")
     stem = connection.slug if connection.connector is None else connection.connector.slug
     wanted = ids.slug_from(f"{stem} {name}")
-    row = Connection(
-        tenant_id=principal.tenant_id,
-        member_id=principal.member_id,
-        connector_id=connection.connector_id,
-        custom_server_id=connection.custom_server_id,
-        slug=selectors.free_slug(wanted, selectors.taken_slugs(principal)),
-        name=name,
-    )
-    row.save(force_insert=True)
-    events.announce_server(row)
-    return row
+    for _ in range(ACCOUNTS_MAX):
+        row = Connection(
+            tenant_id=principal.tenant_id,
+            member_id=principal.member_id,
+            connector_id=connection.connector_id,
+            custom_server_id=connection.custom_server_id,
+            slug=selectors.free_slug(wanted, selectors.taken_slugs(principal)),
+            name=name,
+        )
+        with suppress(IntegrityError), transaction.atomic():  # somebody may just take the id
+            row.save(force_insert=True)
+            events.announce_server(row)
+            return row
+    raise ConflictError("Others are adding accounts; try again.")
 
 
 def set_credentials(

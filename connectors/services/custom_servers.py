@@ -43,6 +43,9 @@ CHANGEABLE = frozenset(
 SESSION_FIELDS = frozenset({"transport", "auth_type", "auth_config", "connect_timeout"})
 """A change of these takes effect with the next session, so a wanted one is reopened."""
 
+ATTEMPTS = 50
+"""To find an id of its own for a server, when others are added at the same moment."""
+
 
 class SlugTakenError(ConflictError):
     code = "server_id_taken"
@@ -78,26 +81,33 @@ def create_custom_server(principal: Principal, new: NewServer) -> Connection:
     _check(values)
     header_rules.check(new.credentials, new.auth_type)
     _check_room(principal)
+    for attempts_left in reversed(range(ATTEMPTS if new.slug is None else 1)):
+        try:
+            return _insert(principal, new, values)
+        except IntegrityError as exc:  # somebody took the id that was free a moment ago
+            if not attempts_left:
+                raise SlugTakenError from exc
+    raise SlugTakenError
+
+
+def _insert(principal: Principal, new: NewServer, values: Mapping[str, Any]) -> Connection:
     slug = _slug(principal, new)
-    try:
-        with transaction.atomic():
-            server = CustomServer(
-                tenant_id=principal.tenant_id, member_id=principal.member_id, **values
-            )
-            server.save(force_insert=True)
-            row = Connection(
-                tenant_id=principal.tenant_id,
-                member_id=principal.member_id,
-                custom_server=server,
-                slug=slug,
-                name=new.name,
-            )
-            row.save(force_insert=True)
-            if new.credentials:
-                row = connections.set_credentials(principal, row, new.credentials)
-            events.announce_server(row)
-    except IntegrityError as exc:
-        raise SlugTakenError from exc
+    with transaction.atomic():
+        server = CustomServer(
+            tenant_id=principal.tenant_id, member_id=principal.member_id, **values
+        )
+        server.save(force_insert=True)
+        row = Connection(
+            tenant_id=principal.tenant_id,
+            member_id=principal.member_id,
+            custom_server=server,
+            slug=slug,
+            name=new.name,
+        )
+        row.save(force_insert=True)
+        if new.credentials:
+            row = connections.set_credentials(principal, row, new.credentials)
+        events.announce_server(row)
     return row
 
 

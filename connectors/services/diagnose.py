@@ -17,7 +17,13 @@ from typing import Literal
 
 from connectors.server_spec import ServerSpec, Transport
 from connectors.services.faults import HINTS
-from connectors.upstream.session import Opened, SeenMessage, Session, open_session
+from connectors.upstream.session import (
+    Opened,
+    SeenMessage,
+    Session,
+    UpstreamRequest,
+    open_session,
+)
 from mcphub.core.clock import Deadline
 from mcphub.core.egress import EgressClient, EgressPolicy, policy_from_settings, sockets
 from mcphub.core.egress.addresses import Address, parse
@@ -90,7 +96,7 @@ class Silent:
         """Do nothing: it is closed at once anyway."""
 
     async def on_request(
-        self, method: str, params: JSONObject, request_id: int | None
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
     ) -> JSONObject:
         raise ProtocolError(rpc_code=-32601, rpc_message="Method not found")
 

@@ -121,6 +121,15 @@ def expired() -> Ending:
     )
 
 
+def unanswered() -> Ending:
+    """Return the end of a call whose server waited for an answer that nobody gave."""
+    return Ending(
+        status=CallStatus.EXPIRED,
+        problem_code="input_expired",
+        problem_detail="A question of the server was not answered in time.",
+    )
+
+
 def unknown(code: str = "outcome_unknown") -> Ending:
     """Return the end of a sent call whose answer nobody waits for any more."""
     return Ending(

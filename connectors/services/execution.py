@@ -11,10 +11,10 @@ import contextlib
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -25,19 +25,23 @@ from connectors.queue import EntryKind, LaneEntry, TickPipeline, lane_writer, ti
 from connectors.services import (
     claimed_calls,
     endings,
+    input_store,
     ledger,
     outcomes,
     progress,
     quotas,
     replies,
+    runs,
 )
 from connectors.services.endings import Again, Ending
+from connectors.services.input_rounds import PAUSES, Round
 from connectors.services.ledger import Claim, Claimed
 from connectors.services.outcomes import CallOutcome
 from connectors.services.places import Places
-from connectors.upstream.contract import UpstreamRequest
+from connectors.services.runs import Run
+from connectors.upstream.contract import StreamPosition, UpstreamRequest
 from mcphub.core.clock import Deadline, now
-from mcphub.core.errors import HubError, UnavailableError, UpstreamTimeoutError
+from mcphub.core.errors import HubError, UnavailableError, UpstreamError, UpstreamTimeoutError
 from mcphub.core.offload import DatabaseThreads
 from mcphub.core.types import JSONObject
 
@@ -47,6 +51,8 @@ NOTE_SECONDS = 1.0
 CLAIM_PAUSE = 0.5
 STORE_SECONDS = 60.0
 STOP_SECONDS = 3.0
+FAREWELL_SECONDS = 0.5
+"""Which the answer "cancel" gets on its way to a server before its call is cancelled."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +69,10 @@ class Sessions(Protocol):
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject: ...
 
+    def declared(self, connection_id: uuid.UUID) -> JSONObject:
+        """Return what the server may ask of its clients."""
+        ...
+
 
 @dataclass(slots=True, kw_only=True)
 class Counts:
@@ -75,30 +85,6 @@ class Counts:
     """Ends that did not count, since somebody else had the row."""
 
 
-@dataclass(slots=True, eq=False)
-class _Run:
-    """One call in this worker's hands."""
-
-    entry: LaneEntry
-    task: asyncio.Task[None] | None = None
-    exchange: asyncio.Task[JSONObject] | None = None
-    has_begun: bool = False
-    is_cancelled: bool = False
-    is_stopped: bool = False
-    noted_at: float = 0.0
-    progress: JSONObject | None = None
-
-    def stop(self) -> None:
-        if self.exchange is not None:
-            self.exchange.cancel()
-
-
-class WithdrawnError(HubError):
-    """The row was taken back, or its cancellation asked for, while its session was opening."""
-
-    code = "cancelled"
-
-
 class Executor:
     """Executes the calls of one worker."""
 
@@ -107,7 +93,7 @@ class Executor:
         self._places = places or Places(
             worker=settings.WORKER_MAX_CALLS, connection=settings.CONNECTION_MAX_CALLS
         )
-        self._runs: dict[uuid.UUID, _Run] = {}
+        self._runs: dict[uuid.UUID, Run] = {}
         self._notes: set[asyncio.Task[None]] = set()
         self._threads = DatabaseThreads(name="execution", threads=1)
         self._is_draining = self._has_ended = False
@@ -123,6 +109,23 @@ class Executor:
             self._cancel(entry.id)
         elif entry.kind is EntryKind.CALL:
             self._start(entry)
+
+    # --- ParkedCalls ----------------------------------------------------------------------------
+
+    def pause(self, call_id: uuid.UUID) -> None:
+        if (run := self._runs.get(call_id)) is not None:
+            run.pause()
+
+    def go_on(self, call_id: uuid.UUID) -> None:
+        if (run := self._runs.get(call_id)) is not None:
+            run.go_on()
+
+    def expire(self, call_id: uuid.UUID) -> None:
+        """End a call whose server is just being told that nobody answers."""
+        run = self._runs.get(call_id)
+        if run is not None:
+            run.is_expired = True
+            asyncio.get_running_loop().call_later(FAREWELL_SECONDS, run.stop)
 
     async def pick_up(self, connection_id: uuid.UUID) -> int:
         """Execute what is queued for a connection that has just been opened here."""
@@ -162,7 +165,7 @@ class Executor:
             return
         if self._is_draining:
             return  # still queued: another worker gets it
-        run = self._runs[entry.id] = _Run(entry)
+        run = self._runs[entry.id] = Run(entry)
         run.task = asyncio.get_running_loop().create_task(
             self._run(run, entry.connection_id), name=f"call {entry.id}"
         )
@@ -173,7 +176,7 @@ class Executor:
             run.is_cancelled = True
             run.stop()
 
-    async def _run(self, run: _Run, connection_id: uuid.UUID) -> None:
+    async def _run(self, run: Run, connection_id: uuid.UUID) -> None:
         try:
             async with self._places.take(connection_id):
                 while not self._is_draining and await self._attempt(run, connection_id):
@@ -185,7 +188,7 @@ class Executor:
         finally:
             self._runs.pop(run.entry.id, None)
 
-    async def _attempt(self, run: _Run, connection_id: uuid.UUID) -> bool:
+    async def _attempt(self, run: Run, connection_id: uuid.UUID) -> bool:
         """Claim the call and bring it to an end; True: it was given back and waits for another."""
         is_open = self._sessions.is_open(connection_id)
         wish = Claim(id=run.entry.id, worker=self._sessions.worker, is_open=is_open)
@@ -197,9 +200,13 @@ class Executor:
         if call.attempt == 1:
             events.announce_call_started(claimed_calls.notice(call))
         verdict = await self._executed(run, call)
+        if call.stream is not None:
+            verdict = runs.of_resumed(verdict)
         if isinstance(verdict, Ending):
             await self._finish(run, call, verdict)
             return False
+        if isinstance(verdict, Round):
+            return await self._park(run, call, verdict)
         return await self._give_back(call, verdict)
 
     async def _claim(self, wish: Claim) -> Claimed | None:
@@ -214,28 +221,36 @@ class Executor:
             raise UnavailableError from exc
         return await ledger.claim(wish)
 
-    async def _executed(self, run: _Run, call: Claimed) -> Ending | Again:
+    async def _executed(self, run: Run, call: Claimed) -> Ending | Again | Round:
         run.has_begun = False
         if call.is_cancel_requested or run.is_cancelled:
             return endings.cancelled(was_sent=False)
         if call.deadline_at <= now():
             return endings.expired()
         run.exchange = asyncio.get_running_loop().create_task(self._exchange(run, call))
-        await asyncio.wait({run.exchange}, timeout=claimed_calls.longest_left(call) + GUARD_SECONDS)
+        limit = Deadline.after(claimed_calls.longest_left(call) + GUARD_SECONDS)
+        asked = run.asked_seconds
+        while (
+            not run.exchange.done()
+            and (left := limit.at + run.asked_seconds - asked - time.monotonic()) > 0
+        ):
+            await asyncio.wait({run.exchange}, timeout=left)
         if not run.exchange.done():
             run.exchange.cancel()
             await asyncio.wait({run.exchange}, timeout=GUARD_SECONDS)
         try:
-            return _verdict(run, call)
+            return runs.verdict(run, call, self._sessions.declared(call.connection_id))
         finally:
             run.exchange = None
 
-    async def _exchange(self, run: _Run, call: Claimed) -> JSONObject:
+    async def _exchange(self, run: Run, call: Claimed) -> JSONObject:
         params = outcomes.open_params(call.id, call.sealed_params)
+        if call.rounds:
+            params = await self._threads.run(input_store.next_params, call, params)
         if call.status == CallStatus.CLAIMED:
             await self._open(call)
             if not await ledger.mark_sent(call.fence):
-                raise WithdrawnError
+                raise runs.WithdrawnError
         left = (call.deadline_at - now()).total_seconds()
         run.has_begun = True
         return await self._sessions.request(
@@ -248,6 +263,8 @@ class Executor:
                 call_id=call.id,
                 attempt=call.attempt,
                 on_progress=lambda seen: self._on_progress(run, call, seen),
+                on_position=lambda position: self._on_position(run, call, position),
+                resume_at=StreamPosition(**call.stream) if call.stream else None,  # type: ignore[arg-type]  # our own JSON
             ),
         )
 
@@ -269,9 +286,27 @@ class Executor:
         await asyncio.sleep(again.pause)
         return True
 
+    async def _park(self, run: Run, call: Claimed, found: Round) -> bool:
+        """Let a call wait without a session; True: it is just to be sent again."""
+
+        async def park() -> bool:
+            return await self._threads.run(input_store.park_round, call, found)
+
+        try:
+            is_parked = await self._stored(park)
+        except UpstreamError as exc:
+            await self._finish(run, call, endings.of_problem(CallStatus.FAILED, exc))
+            return False
+        if not is_parked:
+            self.counts.outrun += 1
+        if not is_parked or not found.is_only_state:
+            return False
+        await asyncio.sleep(PAUSES[min(call.rounds, len(PAUSES) - 1)])
+        return True
+
     # --- the end of a call ----------------------------------------------------------------------
 
-    async def _finish(self, run: _Run, call: Claimed, ending: Ending) -> None:
+    async def _finish(self, run: Run, call: Claimed, ending: Ending) -> None:
         end = await claimed_calls.finish_of(call, ending, run.progress)
         if not await self._stored(partial(ledger.finish, end)):
             self.counts.outrun += 1
@@ -310,52 +345,28 @@ class Executor:
 
     # --- progress -------------------------------------------------------------------------------
 
-    def _on_progress(self, run: _Run, call: Claimed, seen: JSONObject) -> None:
+    def _on_progress(self, run: Run, call: Claimed, seen: JSONObject) -> None:
         """Announce it (the publisher coalesces) and keep it: once a second, the last at the end."""
         events.announce_call_progress(claimed_calls.notice(call), seen)
         run.progress = progress.kept(seen)
         if time.monotonic() - run.noted_at < NOTE_SECONDS:
             return
         run.noted_at = time.monotonic()
-        task = asyncio.get_running_loop().create_task(self._note(call, run.progress))
+        note = claimed_calls.progress_of(call, run.progress, run.asked_seconds)
+        self._note(ledger.note_progress(note))
+
+    def _on_position(self, run: Run, call: Claimed, position: StreamPosition) -> None:
+        """Keep it, once a second: from an older one the server says more again, no less."""
+        if time.monotonic() - run.position_noted_at >= NOTE_SECONDS:
+            run.position_noted_at = time.monotonic()
+            note = ledger.NoteStream(fence=call.fence, stream=asdict(position))
+            self._note(ledger.note_stream(note))
+
+    def _note(self, write: Coroutine[Any, Any, bool]) -> None:
+        async def noted() -> None:
+            with contextlib.suppress(UnavailableError):
+                await write
+
+        task = asyncio.get_running_loop().create_task(noted())
         self._notes.add(task)
         task.add_done_callback(self._notes.discard)
-
-    async def _note(self, call: Claimed, kept: JSONObject) -> None:
-        with contextlib.suppress(UnavailableError):
-            await ledger.note_progress(claimed_calls.progress_of(call, kept))
-
-
-def _verdict(run: _Run, call: Claimed) -> Ending | Again:
-    """Say what became of the exchange, which is over or would not end."""
-    exchange = run.exchange
-    if exchange is None or not exchange.done() or exchange.cancelled():
-        return _stopped(run)
-    error = exchange.exception()
-    if error is None:
-        return endings.of_result(exchange.result())
-    return _failed(run, call, error)
-
-
-def _stopped(run: _Run) -> Ending | Again:
-    """Say what a call comes to whose exchange was ended from here, or with its session."""
-    if run.is_cancelled:
-        return endings.cancelled(was_sent=run.has_begun)
-    if not run.has_begun:
-        return Again()
-    return endings.unknown("outcome_unknown" if run.is_stopped else "timeout")
-
-
-def _failed(run: _Run, call: Claimed, error: BaseException) -> Ending | Again:
-    if isinstance(error, WithdrawnError):
-        return endings.cancelled(was_sent=False)
-    if isinstance(error, UpstreamTimeoutError) and not run.has_begun:
-        return endings.expired()
-    if isinstance(error, HubError):
-        return endings.of_error(
-            error, method=call.method, attempt=call.attempt, had_begun=run.has_begun
-        )
-    logger.error("exchange failed call=%s", call.id, exc_info=error)
-    if run.has_begun:
-        return endings.unknown("internal_error")
-    return endings.of_problem(CallStatus.FAILED, HubError(), was_sent=False)

@@ -22,6 +22,7 @@ from connectors.services import catalog, faults, leases, listings, politeness
 from connectors.services.catalog import FetchedList
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.leases import Claim, Lease, Outcome
+from connectors.services.parking import Parking
 from connectors.services.refreshing import Refreshing
 from connectors.services.seen import Traces, tool_secrets
 from connectors.services.server_logs import ServerLogs
@@ -32,13 +33,12 @@ from connectors.upstream.errors import session_closed
 from connectors.upstream.host import SessionHost, SessionKey
 from connectors.upstream.session import Opened, SeenMessage, UpstreamRequest
 from mcphub.core import clock
-from mcphub.core.errors import HubError, ProtocolError
+from mcphub.core.errors import HubError
 from mcphub.core.offload import DatabaseThreads
 from mcphub.core.types import JSONObject
 
 logger = logging.getLogger(__name__)
 
-METHOD_NOT_FOUND = -32601
 LONGEST_RETRY_AFTER = 300.0
 
 Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
@@ -90,6 +90,7 @@ class Keeper:
         self._refreshing = Refreshing(host, self.refresh, period=self._pace.refresh_seconds)
         self._steps = StepBook(host, threads)
         self._logs = ServerLogs()
+        self.parking = Parking(worker, host, threads)
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False
 
@@ -102,6 +103,10 @@ class Keeper:
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
         """Send one request on the open session. Raises HubError, unsent when there is none."""
         return await self.host.request(connection_id, request)
+
+    def declared(self, connection_id: uuid.UUID) -> JSONObject:
+        key = self.host.key_of(connection_id)
+        return key.spec.client_capabilities if key is not None else {}
 
     async def ensure_open(self, connection_id: uuid.UUID) -> None:
         """Return when the session is open here; waits for a retry that is due later.
@@ -141,7 +146,8 @@ class Keeper:
 
     async def refresh(self, connection_id: uuid.UUID, kinds: Iterable[ListingKind]) -> None:
         """Read lists of an open session again and store them; nothing when none is open."""
-        lease = self._lease_of(connection_id)
+        kept = self._kept.get(connection_id)
+        lease = kept.lease if kept is not None else None
         session = self.host.session(connection_id)
         if lease is None or session is None:
             return
@@ -157,6 +163,7 @@ class Keeper:
         for connection_id, epoch in self.host.sessions().items():
             if stored.get(connection_id) != epoch and not self._is_opening(connection_id):
                 logger.warning("lease lost connection=%s epoch=%d", connection_id, epoch)
+                await self.host.leave(connection_id)
                 await self._let_go(connection_id)
 
     async def take_over(self, predecessor: str) -> int:
@@ -173,7 +180,9 @@ class Keeper:
         self._is_draining = True
         for kept in self._kept.values():
             self._stop_timer(kept)
-        return await self._threads.run(leases.hand_over_all, self.worker, is_crash=False)
+        left = await self._threads.run(leases.hand_over_all, self.worker, is_crash=False)
+        await asyncio.gather(*map(self.host.leave, left))
+        return left
 
     # --- HostListener ---------------------------------------------------------------------------
 
@@ -191,6 +200,7 @@ class Keeper:
     def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
         self._refreshing.note(key.connection_id, method)
         self._logs.note(key, method, params)
+        self.parking.on_notification(key, method, params)
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:
         kept = self._kept.get(key.connection_id)
@@ -201,8 +211,10 @@ class Keeper:
     def on_message(self, key: SessionKey, seen: SeenMessage) -> None:
         self._traces.record(key, seen)
 
-    async def on_request(self, key: SessionKey, method: str, params: JSONObject) -> JSONObject:
-        raise ProtocolError(rpc_code=METHOD_NOT_FOUND, rpc_message="Method not found")
+    async def on_request(
+        self, key: SessionKey, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> JSONObject:
+        return await self.parking.ask(key, method, params, asker)
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -380,10 +392,6 @@ class Keeper:
         if kept.next_opening is not None and not kept.next_opening.done():
             kept.next_opening.set_result(None)
         kept.next_opening = None
-
-    def _lease_of(self, connection_id: uuid.UUID) -> Lease | None:
-        kept = self._kept.get(connection_id)
-        return kept.lease if kept is not None else None
 
     def _is_opening(self, connection_id: uuid.UUID) -> bool:
         kept = self._kept.get(connection_id)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,7 @@ from django.db import transaction
 
 from connectors import selectors
 from connectors.models import Connection, Connector, CustomServer
+from connectors.models.sealed import seal_json
 from connectors.server_spec import ServerSpec, Transport
 from connectors.services import catalog, faults
 from connectors.services.catalog import FetchedList
@@ -166,6 +167,7 @@ def record_open(
             server_info=_bounded(opened.server_info, lease.secrets),
             capabilities=_bounded(opened.capabilities, lease.secrets),
             instructions=catalog.clean_text(lease.secrets.hide(opened.instructions))[:LARGEST_INFO],
+            sealed_session=_sealed(lease, opened),
         )
         if is_moved:
             catalog.store(lease.connection_id, lists, fence=lease.fence, secrets=lease.secrets)
@@ -188,6 +190,7 @@ def record_retry(
         next_retry_at=at,
         last_error=lease.secrets.hidden(faults.last_error(error)),
         connected_at=None,
+        **_forgotten(error),
     )
     return with_attempt(lease, lease.attempt + 1) if is_moved else None
 
@@ -204,7 +207,21 @@ def record_end(lease: Lease, to: State, error: HubError, steps: Sequence[Step]) 
         next_retry_at=None,
         last_error=lease.secrets.hidden(faults.last_error(error)),
         connected_at=None,
+        **_forgotten(error),
     )
+
+
+def _sealed(lease: Lease, opened: Opened) -> bytes | None:
+    """Return what another worker goes on with, sealed to this connection."""
+    if opened.stored is None:
+        return None
+    row = Connection(pk=lease.connection_id)
+    return seal_json(row, "sealed_session", asdict(opened.stored))
+
+
+def _forgotten(error: HubError) -> dict[str, None]:
+    """Return the fields that go with a session which the server does not know any more."""
+    return {"sealed_session": None} if error.problem_code == "session_lost" else {}
 
 
 def with_attempt(lease: Lease, attempt: int) -> Lease:

@@ -5,6 +5,7 @@
     mark_sent  claimed → sent               committed before the first byte goes upstream
     release    claimed | sent → queued      nothing had left; somebody may claim it again
     finish     claimed | sent → an end      refused when another worker or attempt owns the row
+               input_required too, while a session of this worker waits for the answer
 
 Concurrent callers of a process share a statement (GroupWriter); the synchronous twins `…_now` are
 for the reaper.
@@ -12,6 +13,7 @@ for the reaper.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 import uuid
@@ -92,6 +94,9 @@ class Claimed:
     deadline_at: datetime
     reply_to: str
     is_cancel_requested: bool
+    rounds: int = 0
+    sealed_state: bytes | None = field(default=None, repr=False)
+    stream: JSONObject | None = None
 
     @property
     def fence(self) -> Fence:
@@ -127,6 +132,14 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoteStream:
+    """From where the answer can be asked for by whoever holds the session then."""
+
+    fence: Fence
+    stream: JSONObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
     """An end of a call; `was_sent` False: nothing had left, whatever the row says."""
 
@@ -142,13 +155,14 @@ class Finish:
     at: datetime = field(default_factory=now)
 
 
-Move = NewCall | Claim | MarkSent | Release | Progress | Finish
+Move = NewCall | Claim | MarkSent | Release | Progress | NoteStream | Finish
 T = TypeVar("T", bound=Move)
 
 _INSERTED = tuple(item.name for item in fields(NewCall))
 _CLAIMED = tuple(item.name for item in fields(Claimed))
 _FENCE = ("id", "worker", "attempt")
 _OWNED = "status IN ('claimed', 'sent')"
+_HELD = "status IN ('claimed', 'sent', 'input_required')"
 
 
 async def insert(call: NewCall) -> Inserted:
@@ -177,6 +191,12 @@ async def release(fence: Fence) -> bool:
 
 async def note_progress(note: Progress) -> bool:
     """Keep the newest progress of a sent call; at most one a second and call, please."""
+    is_kept: bool = await _write(note)
+    return is_kept
+
+
+async def note_stream(note: NoteStream) -> bool:
+    """Keep the position of a sent call's answer; at most one a second and call, please."""
     is_kept: bool = await _write(note)
     return is_kept
 
@@ -213,7 +233,8 @@ def _claim_alike(ids: Sequence[uuid.UUID], worker: str, *, is_open: bool) -> lis
     status = CallStatus.SENT if is_open else CallStatus.CLAIMED
     rows = sql.run(
         f"UPDATE {sql.TABLE}",
-        "SET status = %s, worker = %s, attempt = attempt + 1, claimed_at = %s, sent_at = %s",
+        "SET status = %s, worker = %s, attempt = attempt + 1, claimed_at = %s,",
+        "sent_at = CASE WHEN stream IS NULL THEN %s ELSE sent_at END",
         f"WHERE id IN ({sql.placeholders(len(ids))}) AND status = 'queued'",
         f"RETURNING {', '.join(_CLAIMED)}",
         parameters=[status.value, worker, at, at if is_open else None, *map(sql.adapted, ids)],
@@ -227,6 +248,10 @@ def _claimed(row: dict[str, Any]) -> Claimed:
     for name in ("created_at", "deadline_at"):
         row[name] = sql.as_instant(row[name])
     row["sealed_params"] = bytes(row["sealed_params"])
+    state = row["sealed_state"]
+    row["sealed_state"] = None if state is None else bytes(state)
+    if isinstance(row["stream"], str):  # SQLite has no JSON columns
+        row["stream"] = json.loads(row["stream"])
     row["is_cancel_requested"] = bool(row["is_cancel_requested"])
     return Claimed(**row)
 
@@ -246,7 +271,8 @@ def release_now(releases: Sequence[Release]) -> list[bool]:
     moved = sql.update(
         _FENCE,
         [_fence_of(release) for release in releases],
-        assign="status = 'queued', worker = '', claimed_at = NULL, sent_at = NULL",
+        assign="status = 'queued', worker = '', claimed_at = NULL"
+        ", sent_at = CASE WHEN stream IS NULL THEN NULL ELSE sent_at END",
         where=_OWNED,
     )
     return [release.fence.id in moved for release in releases]
@@ -263,6 +289,17 @@ def note_progress_now(notes: Sequence[Progress]) -> list[bool]:
     return [note.fence.id in moved for note in notes]
 
 
+def note_stream_now(notes: Sequence[NoteStream]) -> list[bool]:
+    newest = {note.fence.id: note for note in notes}
+    moved = sql.update(
+        (*_FENCE, "stream"),
+        [(*_fence_of(note), note.stream) for note in newest.values()],
+        assign="stream = v_stream",
+        where="status = 'sent'",
+    )
+    return [note.fence.id in moved for note in notes]
+
+
 def finish_now(ends: Sequence[Finish]) -> list[bool]:
     moved = sql.update(
         (*_FENCE, *_FINISHED, "was_sent", "progress", "at"),
@@ -273,7 +310,7 @@ def finish_now(ends: Sequence[Finish]) -> list[bool]:
         assign=", ".join(f"{name} = v_{name}" for name in _FINISHED)
         + ", finished_at = v_at, sent_at = CASE WHEN v_was_sent THEN sent_at END"
         + ", progress = COALESCE(v_progress, progress)",
-        where=_OWNED,
+        where=_HELD,
     )
     answers = []
     for end in ends:
@@ -285,7 +322,9 @@ def finish_now(ends: Sequence[Finish]) -> list[bool]:
 _FINISHED = ("status", "sealed_outcome", "is_tool_error", "problem_code", "problem_detail")
 
 
-def _fence_of(move: MarkSent | Release | Progress | Finish) -> tuple[uuid.UUID, str, int]:
+def _fence_of(
+    move: MarkSent | Release | Progress | NoteStream | Finish,
+) -> tuple[uuid.UUID, str, int]:
     return (move.fence.id, move.fence.worker, move.fence.attempt)
 
 
@@ -295,6 +334,7 @@ _WRITES: dict[type[Move], Callable[[Any], Sequence[Any]]] = {
     MarkSent: mark_sent_now,
     Release: release_now,
     Progress: note_progress_now,
+    NoteStream: note_stream_now,
     Finish: finish_now,
 }
 

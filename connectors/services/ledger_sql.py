@@ -30,6 +30,7 @@ TYPES = {
     "is_tool_error": "boolean",
     "was_sent": "boolean",
     "progress": "jsonb",
+    "stream": "jsonb",
     "deadline_at": "timestamptz",
     "created_at": "timestamptz",
     "at": "timestamptz",
@@ -65,6 +66,7 @@ def insert(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> set[uuid.UU
 _FIXED = {
     "status": f"'{CallStatus.QUEUED.value}'",
     "attempt": "0",
+    "rounds": "0",
     "worker": "''",
     "is_tool_error": "false",
     "problem_code": "''",

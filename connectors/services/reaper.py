@@ -27,7 +27,7 @@ from connectors.queue import (
     live_workers_sync,
     ring,
 )
-from connectors.services import endings, ledger, tool_calls
+from connectors.services import endings, input_store, input_sweep, ledger, tool_calls
 from connectors.services.endings import Ending
 from connectors.services.ledger import Fence, Finish, Release
 from mcphub.core.clock import now
@@ -36,7 +36,8 @@ from mcphub.core.errors import UnavailableError
 RING_AGE = timedelta(seconds=3)
 OVERDUE = timedelta(seconds=15)
 LARGEST = 2000
-RUNNING = (CallStatus.CLAIMED, CallStatus.SENT)
+RUNNING = (CallStatus.CLAIMED, CallStatus.SENT, CallStatus.INPUT_REQUIRED)
+"""What a worker may hold; a call that is parked without a session has no worker."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,10 +60,12 @@ def sweep(*, ring_age: timedelta = RING_AGE) -> Swept:
     """Run every rule once; a few queries when there is nothing to do."""
     expired = _expire_queued()
     released = unknown = 0
-    for worker in _dead():
+    dead = _dead()
+    for worker in dead:
         more_released, more_unknown = _end_calls_of(worker)
         released, unknown = released + more_released, unknown + more_unknown
     unknown += _end_overdue()
+    input_sweep.sweep(dead)
     rung = _ring_again(timedelta(0) if released else ring_age)
     swept = Swept(expired=expired, released=released, unknown=unknown, rung=rung)
     if not swept.is_idle:
@@ -78,6 +81,7 @@ def end_worker(worker: str) -> Swept:
     except (RedisError, OSError):
         logger.warning("worker not struck off worker=%s", worker)
     released, unknown = _end_calls_of(worker)
+    input_sweep.close_of_worker(worker)
     rung = _ring_again(timedelta(0))  # what its lane held is gone
     logger.info("worker ended worker=%s released=%d unknown=%d", worker, released, unknown)
     return Swept(released=released, unknown=unknown, rung=rung)
@@ -86,8 +90,8 @@ def end_worker(worker: str) -> Swept:
 def _expire_queued() -> int:
     overdue = _open(CallStatus.QUEUED).filter(deadline_at__lt=now())
     count = 0
-    for call_id in list(overdue.values_list("pk", flat=True)[:LARGEST]):
-        ending = endings.expired()
+    for call_id, stream in list(overdue.values_list("pk", "stream")[:LARGEST]):
+        ending = endings.expired() if stream is None else endings.unknown("timeout")
         count += overdue.filter(pk=call_id).update(
             status=ending.status,
             problem_code=ending.problem_code,
@@ -98,27 +102,47 @@ def _expire_queued() -> int:
 
 
 def _dead() -> Collection[str]:
-    workers = _open(*RUNNING).values_list("worker", flat=True).distinct()
+    workers = set(_held().values_list("worker", flat=True).distinct())
     try:
-        return dead_workers(workers)
+        return dead_workers(workers | input_sweep.workers_of_open())
     except UnavailableError:
         return ()  # nobody may be called dead while Redis is away
 
 
 def _end_calls_of(worker: str) -> tuple[int, int]:
-    """Release what the worker had only claimed; what it had sent has an unknown outcome."""
-    rows = list(_open(*RUNNING).filter(worker=worker).only(*_FENCE)[:LARGEST])
-    claimed = [Release(fence=_fence(row)) for row in rows if row.status == CallStatus.CLAIMED]
-    released = sum(ledger.release_now(claimed)) if claimed else 0
-    sent = [row for row in rows if row.status == CallStatus.SENT]
+    """Release what the worker had only claimed, or whose answer another one can still ask for.
+
+    What it had sent otherwise has an unknown outcome.
+    """
+    rows = list(_held().filter(worker=worker).only(*_FENCE)[:LARGEST])
+    resumable = _resumable(rows)
+    free = [row for row in rows if row.status == CallStatus.CLAIMED or row.pk in resumable]
+    released = sum(ledger.release_now([Release(fence=_fence(row)) for row in free])) if free else 0
+    sent = [row for row in rows if row.status != CallStatus.CLAIMED and row.pk not in resumable]
     return released, _end(sent, endings.unknown())
+
+
+def _resumable(rows: Sequence[ToolCall]) -> set[uuid.UUID]:
+    """Return the calls whose answer's stream outlives its reader, and whose session does too."""
+    found = [
+        row
+        for row in rows
+        if row.stream and row.status == CallStatus.SENT and row.attempt < endings.LARGEST_ATTEMPT
+    ]
+    if not found:
+        return set()
+    sessions = Connection.unscoped.filter(
+        pk__in={row.connection_id for row in found}, is_wanted=True, sealed_session__isnull=False
+    )
+    kept = set(sessions.values_list("pk", flat=True))
+    return {row.pk for row in found if row.connection_id in kept}
 
 
 def _end_overdue() -> int:
     """End running calls whose worker lives but does not; it must not end them any more either."""
-    rows = list(_open(*RUNNING).filter(deadline_at__lt=now() - OVERDUE).only(*_FENCE)[:LARGEST])
+    rows = list(_held().filter(deadline_at__lt=now() - OVERDUE).only(*_FENCE)[:LARGEST])
     claimed = [row for row in rows if row.status == CallStatus.CLAIMED]
-    sent = [row for row in rows if row.status == CallStatus.SENT]
+    sent = [row for row in rows if row.status != CallStatus.CLAIMED]
     return _end(claimed, endings.expired()) + _end(sent, endings.unknown("timeout"))
 
 
@@ -137,6 +161,8 @@ def _end(rows: Sequence[ToolCall], ending: Ending) -> int:
     ]
     won = [row for row, is_won in zip(rows, ledger.finish_now(ends), strict=True) if is_won]
     for row in won:
+        if row.status == CallStatus.INPUT_REQUIRED:
+            input_store.close_of_call(row.pk)
         _announced(row.pk)
     return len(won)
 
@@ -177,7 +203,11 @@ def _open(*statuses: CallStatus) -> QuerySet[ToolCall]:
     return ToolCall.unscoped.filter(status__in=statuses)
 
 
-_FENCE = ("id", "worker", "attempt", "status")
+def _held() -> QuerySet[ToolCall]:
+    return _open(*RUNNING).exclude(worker="")
+
+
+_FENCE = ("id", "worker", "attempt", "status", "stream", "connection_id")
 
 
 def _fence(row: ToolCall) -> Fence:

@@ -26,7 +26,7 @@ FORGOTTEN_SECONDS = 60.0
 """How late a living holder may be with its next step before it is reminded."""
 LARGEST = 500
 
-IN_FLIGHT = (CallStatus.CLAIMED, CallStatus.SENT)
+IN_FLIGHT = (CallStatus.CLAIMED, CallStatus.SENT, CallStatus.INPUT_REQUIRED)
 
 
 def sweep_leases() -> int:

@@ -39,6 +39,8 @@ SILENT_SECONDS = 10.0
 READ_ROWS = 200
 BACKOFF_FIRST, BACKOFF_LAST = 0.05, 1.0
 
+MOVING = [status for status in OPEN_STATUSES if status != CallStatus.INPUT_REQUIRED]
+
 logger = logging.getLogger(__name__)
 
 
@@ -61,8 +63,8 @@ def publish_now(reply_to: str, outcome: CallOutcome) -> None:
 
 
 def read_ended(ids: Sequence[uuid.UUID]) -> list[CallOutcome]:
-    """Return the outcomes of those calls that have ended; one query."""
-    rows = ToolCall.unscoped.filter(pk__in=ids).exclude(status__in=OPEN_STATUSES)
+    """Return the outcomes of those calls that have ended or wait for answers; one query."""
+    rows = ToolCall.unscoped.filter(pk__in=ids).exclude(status__in=MOVING)
     return [_readable(row) for row in rows.defer("sealed_params")]
 
 
@@ -84,6 +86,8 @@ class _Expected:
     """A call that somebody waits for or is about to."""
 
     future: asyncio.Future[CallOutcome]
+    parked: asyncio.Future[CallOutcome]
+    """Done when the call waits for answers; it may go on afterwards."""
     until: float
     is_foreign: bool
     """Submitted by another process or earlier: no reply will come here, the ledger tells."""
@@ -123,13 +127,20 @@ class Replies:
     def forget(self, call_id: uuid.UUID) -> None:
         self._expected.pop(call_id, None)
 
-    async def wait(self, call_id: uuid.UUID, seconds: float) -> CallOutcome | None:
-        """Return how a call ended, or None when `seconds` are over. Any process, any time."""
+    async def wait(
+        self, call_id: uuid.UUID, seconds: float, *, past_questions: bool = False
+    ) -> CallOutcome | None:
+        """Return how a call ended, or None when `seconds` are over. Any process, any time.
+
+        A call that waits for answers is returned as that, unless `past_questions`.
+        """
         expected = self._expected.get(call_id) or self._add(call_id, is_foreign=True)
         expected.waiters += 1
         try:
-            await asyncio.wait({expected.future}, timeout=seconds)
-            return expected.future.result() if expected.future.done() else None
+            awaited = {expected.future} if past_questions else {expected.future, expected.parked}
+            await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+            done = [each for each in (expected.future, expected.parked) if each.done()]
+            return done[0].result() if done and done[0] in awaited else None
         finally:
             expected.waiters -= 1
             if not expected.waiters and self._expected.get(call_id) is expected:
@@ -146,7 +157,12 @@ class Replies:
     def _add(self, call_id: uuid.UUID, *, is_foreign: bool) -> _Expected:
         loop = asyncio.get_running_loop()
         until = time.monotonic() + settings.CALL_TIMEOUT_MAX + UNCLAIMED_SECONDS
-        expected = _Expected(future=loop.create_future(), until=until, is_foreign=is_foreign)
+        expected = _Expected(
+            future=loop.create_future(),
+            parked=loop.create_future(),
+            until=until,
+            is_foreign=is_foreign,
+        )
         self._expected[call_id] = expected
         if is_foreign:
             self._is_due.set()
@@ -156,8 +172,12 @@ class Replies:
 
     def _settle(self, outcome: CallOutcome) -> None:
         expected = self._expected.get(outcome.id)
-        if expected is not None and not expected.future.done():
-            expected.future.set_result(outcome)
+        if expected is None:
+            return
+        is_parked = outcome.status is CallStatus.INPUT_REQUIRED
+        future = expected.parked if is_parked else expected.future
+        if not future.done():
+            future.set_result(outcome)
 
     # --- the subscription -----------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from django.conf import settings
 
-from connectors.models import CallStatus, ToolCall
+from connectors.models import CallStatus, InputRequest, InputState, ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
 from mcphub.core import clock
 from tenants import connect_sessions
@@ -37,4 +37,6 @@ def prune_calls() -> int:
         count += ToolCall.unscoped.filter(pk__in=ids).delete()[0]
         if len(ids) < BATCH:
             break
+    questions = InputRequest.unscoped.filter(created_at__lt=oldest)
+    questions.exclude(state=InputState.OPEN).delete()
     return count

@@ -18,9 +18,11 @@ from functools import lru_cache
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import Q
 
 from connectors import events, selectors
 from connectors.models import CallStatus, ToolCall
+from connectors.models.tool_call import OPEN_STATUSES
 from connectors.queue import (
     EntryKind,
     LaneEntry,
@@ -30,7 +32,7 @@ from connectors.queue import (
     ring,
 )
 from connectors.selectors import ConnectionView
-from connectors.services import ledger, outcomes, quotas, replies
+from connectors.services import input_store, ledger, outcomes, quotas, replies
 from connectors.services.ledger import Inserted, NewCall
 from connectors.services.outcomes import CallOutcome, outcome_of
 from connectors.states import State
@@ -121,28 +123,34 @@ async def submit_many(
     return list(await asyncio.gather(*(_submit_one(principal, *call) for call in calls)))
 
 
-async def wait(call_id: uuid.UUID, seconds: float) -> CallOutcome | None:
+async def wait(
+    call_id: uuid.UUID, seconds: float, *, past_questions: bool = False
+) -> CallOutcome | None:
     """Return how a call ended, or None when `seconds` are over; no thread waits along.
+
+    A call whose server waits for an answer comes back as `input_required` without an outcome,
+    unless `past_questions`.
 
     The caller has passed the tenant gate: it submitted the call, or `selectors.call_for` found it.
     """
-    return await replies.current().wait(call_id, seconds)
+    return await replies.current().wait(call_id, seconds, past_questions=past_questions)
 
 
 def cancel(principal: Principal, call_id: uuid.UUID) -> ToolCall:
     """Ask for the end of a call and return it as it stands; an ended one is left alone.
 
-    A queued call is cancelled here; one that a worker has, by the worker. Raises NotFoundError.
+    A call that nobody holds (queued, or parked without a session) is cancelled here; one that a
+    worker has, by the worker. Raises NotFoundError.
     """
     row = selectors.call_for(principal, call_id)
-    queued = ToolCall.unscoped.filter(pk=row.pk, status=CallStatus.QUEUED)
+    is_free = Q(status=CallStatus.QUEUED) | Q(status=CallStatus.INPUT_REQUIRED, worker="")
+    queued = ToolCall.unscoped.filter(is_free, pk=row.pk)
     if queued.update(status=CallStatus.CANCELLED, finished_at=now(), problem_code="cancelled"):
+        input_store.close_of_call(row.pk)
         row = selectors.call_for(principal, call_id)
         announce_end(row)
         return row
-    held = ToolCall.unscoped.filter(
-        pk=row.pk, status__in=[CallStatus.QUEUED, CallStatus.CLAIMED, CallStatus.SENT]
-    )
+    held = ToolCall.unscoped.filter(pk=row.pk, status__in=OPEN_STATUSES)
     held.update(is_cancel_requested=True)
     row = selectors.call_for(principal, call_id)
     if outcomes.is_open(row.status) and row.worker:

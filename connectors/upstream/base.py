@@ -46,11 +46,17 @@ class BaseSession(Session):
             raise self._refusal()
         if request.deadline.is_over:
             raise errors.timed_out("The deadline was over before the request left.", was_sent=False)
+        if request.resume_at is not None:
+            raise errors.stream_broken()
         call = self.begin(request)
+        return await self.ended(call, self.exchange(call))
+
+    async def ended(self, call: Call, exchange: Coroutine[Any, Any, JSONObject]) -> JSONObject:
+        """Return what an open call comes to, within its time; closes it."""
         try:
             async with asyncio.timeout(None) as call.timer:
                 call.arm()
-                return await self.exchange(call)
+                return await exchange
         except (TimeoutError, HubError) as exc:
             error = self._as_error(call, exc)
             self.tap.failed(call, error)
@@ -64,6 +70,7 @@ class BaseSession(Session):
             raise
         finally:
             self.calls.remove(call)
+            self._peer.end_call(call)
 
     async def notify(self, method: str, params: JSONObject) -> None:
         if self._ending is not None:
@@ -89,7 +96,7 @@ class BaseSession(Session):
     def _as_error(self, call: Call, exc: TimeoutError | HubError) -> HubError:
         if isinstance(exc, HubError):
             return exc
-        if call.request.deadline.is_over:
+        if call.deadline.is_over:
             return errors.timed_out()
         return errors.timed_out("The server was silent for too long.")
 
@@ -175,7 +182,9 @@ class BaseSession(Session):
         self.listener.on_notification(method, params, call.id if call and is_call else None)
 
     def _on_peer_request(self, message: JSONObject, call: Call | None) -> None:
-        self._peer.take(message, call.id if call else None)
+        if call is None or call.is_standing:
+            call = self.calls.only_of_host()
+        self._peer.take(message, call)
 
     async def _answer_peer(self, message: JSONObject) -> None:
         await self._post_quietly(message)

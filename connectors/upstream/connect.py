@@ -7,13 +7,14 @@ change the era or the transport (basic/transports#backwards-compatibility).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.jsonrpc import UNSUPPORTED_PROTOCOL_VERSION
 
 from connectors.server_spec import Era, ServerSpec, Transport
 from connectors.upstream import errors
+from connectors.upstream.adoption import adopt, stored_of
 from connectors.upstream.base import BaseSession
 from connectors.upstream.contract import Opened, Session, SessionListener, UpstreamRequest
 from connectors.upstream.eras import (
@@ -53,6 +54,8 @@ async def open_http(attempt: Attempt) -> Session:
     if attempt.spec.transport is Transport.SSE:
         return await _open_sse(attempt)
     attempt.listener.on_step("transport", {"transport": Transport.STREAMABLE_HTTP.value})
+    if (adopted := await adopt(attempt)) is not None:
+        return _begun(adopted, attempt)
     session = HttpSession(attempt.spec, attempt.http, attempt.listener, LegacyRules())
     try:
         await _negotiate(session, attempt)
@@ -64,6 +67,15 @@ async def open_http(attempt: Attempt) -> Session:
     except BaseException:
         session.end(errors.session_closed(), is_announced=False)
         raise
+    return _begun(session, attempt)
+
+
+def _begun(session: HttpSession, attempt: Attempt) -> Session:
+    """Start to listen, and say how a later holder goes on with the session."""
+    earlier = attempt.spec.stored_session
+    holders = 1 + (earlier.holders if earlier and session.is_adopted else 0)
+    stored = stored_of(session, attempt.spec, holders=holders)
+    session.opened = replace(session.opened, stored=stored)
     session.start()
     return session
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-from connectors.server_spec import Era, Transport
+from connectors.server_spec import Era, StoredSession, Transport
 from mcphub.core.clock import Deadline
 from mcphub.core.errors import HubError
 from mcphub.core.types import JSONObject
@@ -29,6 +29,8 @@ class Opened:
     instructions: str
     is_era_certain: bool = True
     """False when the era probe got no answer: not to be remembered as a hint."""
+    stored: StoredSession | None = field(default=None, repr=False)
+    """With which another holder can go on with this session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,16 @@ class SeenMessage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamPosition:
+    """Where the rest of an answer can be asked for, by another holder of the session too."""
+
+    session: str
+    """A digest of the session id, which is a secret."""
+    request: int
+    event: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamRequest:
     """One request to make; progress extends `idle_timeout` but never `deadline`."""
 
@@ -60,6 +72,10 @@ class UpstreamRequest:
     call_id: uuid.UUID | None = None
     attempt: int = 0
     on_progress: Callable[[JSONObject], None] | None = None
+    on_position: Callable[[StreamPosition], None] | None = None
+    """Told when the answer's stream can be resumed from a later point than before."""
+    resume_at: StreamPosition | None = None
+    """Set: it was sent before, so only the rest of its answer is asked for."""
     idle_timeout: float | None = None
 
 
@@ -82,15 +98,20 @@ class SessionListener(Protocol):
         """Learn that the session ended by itself; called at most once."""
 
     async def on_request(
-        self, method: str, params: JSONObject, request_id: int | None
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
     ) -> JSONObject:
-        """Answer a request of the server. Raises ProtocolError to refuse it."""
+        """Answer a request of the server. Raises ProtocolError to refuse it.
+
+        `asker` is the call in whose course it came, whose clock stands still; None: unknown.
+        """
 
 
 class Session(ABC):
     """One open session with one server; requests are independent of each other."""
 
     opened: Opened
+    is_handed_over: bool = False
+    """Whether another holder goes on with it: closing leaves it open at the server."""
 
     @abstractmethod
     async def request(self, request: UpstreamRequest) -> JSONObject:

@@ -72,7 +72,9 @@ class HostListener(Protocol):
 
     def on_message(self, key: SessionKey, seen: SeenMessage) -> None: ...
 
-    async def on_request(self, key: SessionKey, method: str, params: JSONObject) -> JSONObject: ...
+    async def on_request(
+        self, key: SessionKey, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> JSONObject: ...
 
 
 class SessionOpener(Protocol):
@@ -209,6 +211,13 @@ class SessionHost:
         if owner is not None:
             await owner.end()
 
+    async def leave(self, connection_id: uuid.UUID) -> None:
+        """As `close`, but the server keeps the session, for whoever holds it from now on."""
+        session = self.session(connection_id)
+        if session is not None:
+            session.is_handed_over = True
+        await self.close(connection_id)
+
     def sessions(self) -> dict[uuid.UUID, int]:
         """Return the epoch of every session that is open here."""
         return {
@@ -274,7 +283,7 @@ class Owner:
 
     def __init__(self, host: SessionHost, key: SessionKey) -> None:
         self.key = key
-        self.client_capabilities: JSONObject = {}
+        self.client_capabilities = key.spec.client_capabilities
         self.session: Session | None = None
         self.opened: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
         self.opened.add_done_callback(_look_at)
@@ -347,10 +356,9 @@ class Owner:
             self._host.listener.on_lost(self.key, error)
 
     async def on_request(
-        self, method: str, params: JSONObject, request_id: int | str | None
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
     ) -> JSONObject:
-        del request_id
-        return await self._host.listener.on_request(self.key, method, params)
+        return await self._host.listener.on_request(self.key, method, params, asker)
 
 
 def _look_at(future: asyncio.Future[Opened]) -> None:

@@ -32,7 +32,7 @@ class Outcome(Enum):
 
 async def server_stream(session: HttpSession) -> None:
     """Read what the server sends on its own until it refuses the stream or the session ends."""
-    pause, parser, was_open = Pause(), session.parser(), False
+    pause, parser, was_open = Pause(), session.parser(), session.is_adopted
     clock = asyncio.get_running_loop()
     while True:
         parser, began = session.parser(parser), clock.time()
@@ -68,11 +68,14 @@ async def _attempt(session: HttpSession, parser: SseParser, *, was_open: bool) -
 
 
 def _refusal(session: HttpSession, response: EgressResponse, *, was_open: bool) -> Outcome:
-    """Judge a GET that opened no stream; 404 means a lost session only where one was open."""
+    """Judge a GET that opened no stream; 404 means a lost session only where one was open.
+
+    409: the server has not yet noticed that the earlier stream is gone.
+    """
     status = response.status
     if status == 404 and was_open and session.session_id:
         return Outcome.LOST
-    if was_open and (status >= 500 or status in errors.TRANSIENT_STATUS):
+    if was_open and (status >= 500 or status in {409, *errors.TRANSIENT_STATUS}):
         return Outcome.FAILED
     session.listener.on_step("stream_refused", {"status": status})
     return Outcome.REFUSED

@@ -12,6 +12,7 @@ from connectors.upstream.contract import (
     SeenMessage,
     Session,
     SessionListener,
+    StreamPosition,
     UpstreamRequest,
 )
 from connectors.upstream.stdio import open_stdio
@@ -23,6 +24,7 @@ __all__ = [
     "SeenMessage",
     "Session",
     "SessionListener",
+    "StreamPosition",
     "UpstreamRequest",
     "open_session",
 ]

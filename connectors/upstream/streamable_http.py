@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 
@@ -13,7 +14,7 @@ from connectors.server_spec import Era, ServerSpec
 from connectors.upstream import errors, http_answers, jsonrpc
 from connectors.upstream.base import CLOSE_SECONDS, BaseSession, depth_for
 from connectors.upstream.calls import Call
-from connectors.upstream.contract import SessionListener, UpstreamRequest
+from connectors.upstream.contract import SessionListener, StreamPosition, UpstreamRequest
 from connectors.upstream.eras import EraRules, LegacyRules, ModernRules
 from connectors.upstream.http_answers import EVENT_STREAM
 from connectors.upstream.listen import listen, wanted_of
@@ -40,6 +41,7 @@ class HttpSession(BaseSession):
     ) -> None:
         super().__init__(listener)
         self.rules = rules
+        self.is_adopted = False
         self.url = spec.url
         self.http = http
         self._headers = {name.lower(): secret.value for name, secret in spec.headers.items()}
@@ -64,6 +66,8 @@ class HttpSession(BaseSession):
             self.rules.param_headers.learn(tools)
 
     async def request(self, request: UpstreamRequest) -> JSONObject:
+        if request.resume_at is not None:
+            return await self._resume_call(request, request.resume_at)
         try:
             result = await super().request(request)
         except errors.PeerError as exc:
@@ -110,7 +114,7 @@ class HttpSession(BaseSession):
                 {"accept": ACCEPT, "content-type": "application/json", **era_headers}
             ),
             content=body,
-            deadline=call.request.deadline,
+            deadline=call.deadline,
             max_bytes=STREAM_MAX_BYTES,
         )
         parser: SseParser | None = None
@@ -214,8 +218,35 @@ class HttpSession(BaseSession):
                 continue
             message = self.receive(event.data, call, max_depth=depth_for(call.request.method))
             if message is not None:
-                found = self._accept(call, message, len(event.data)) or found
+                accepted = self._accept(call, message, len(event.data))
+                found = found if accepted is None else accepted  # a result may be empty
+        if found is None:
+            self._tell_position(call, parser)
         return found
+
+    def _tell_position(self, call: Call, parser: SseParser) -> None:
+        """Say from where the answer can be resumed, if that has moved."""
+        tell, event = call.request.on_position, parser.last_event_id
+        if tell is None or event in {"", call.last_event_id} or not self.session_id:
+            return
+        call.last_event_id = event
+        tell(StreamPosition(session=self._session_digest, request=call.id, event=event))
+
+    @property
+    def _session_digest(self) -> str:
+        return hashlib.sha256(self.session_id.encode()).hexdigest()
+
+    async def _resume_call(self, request: UpstreamRequest, position: StreamPosition) -> JSONObject:
+        """Wait for the answer to a request that an earlier holder of the session has sent."""
+        if self._ending is not None or position.session != self._session_digest:
+            raise errors.stream_broken()
+        message = jsonrpc.request(position.request, request.method, None)
+        call = Call(id=position.request, request=request, message=message)
+        call.last_event_id = position.event
+        self.calls.add(call)
+        parser = self.parser()
+        parser.last_event_id = position.event
+        return await self.ended(call, self._resume(call, parser))
 
     async def _linger(self, call: Call, chunks: AsyncIterator[bytes], parser: SseParser) -> None:
         """See the stream's end, if it comes at once; what comes instead is traced and dropped."""
@@ -237,7 +268,7 @@ class HttpSession(BaseSession):
             self.listener.on_step("stream_resumed", {"request": call.id})
             try:
                 async with self.http.stream(
-                    self.stream_request(parser.last_event_id, call.request.deadline)
+                    self.stream_request(parser.last_event_id, call.deadline)
                 ) as response:
                     if response.status != 200 or response.content_type != EVENT_STREAM:
                         raise errors.stream_broken()
@@ -312,7 +343,7 @@ class HttpSession(BaseSession):
         self.end(errors.session_closed(), is_announced=False)
         await self._peer.stop()
         await self._stop_tasks()
-        if was_lost or not self.session_id:
+        if was_lost or self.is_handed_over or not self.session_id:
             return
         request = EgressRequest(
             method="DELETE",

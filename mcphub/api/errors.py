@@ -209,4 +209,9 @@ def _step(name: str) -> str:
 def _errors_of(error: HubError) -> JSONValue:
     if not isinstance(error, InvalidInputError):
         return []
-    return [{"path": p.path, "message": p.message, "code": p.code} for p in error.problems]
+    return [_problem_of(problem) for problem in error.problems]
+
+
+def _problem_of(problem: FieldProblem) -> JSONObject:
+    told: JSONObject = {"path": problem.path, "message": problem.message, "code": problem.code}
+    return {**told, "property": problem.property} if problem.property else told

@@ -276,6 +276,44 @@ _TABLE = (
         "The authorization server did not give access",
         "`reason` is its error code; start the sign-in once more.",
     ),
+    # --- questions of servers ------------------------------------------------------------------
+    (
+        "invalid_answer",
+        422,
+        "The answer does not fit what the server asked for",
+        "`errors` names each property; the question stays open.",
+    ),
+    ("input_closed", 409, "The question has been answered already", "From another tab or client."),
+    (
+        "input_expired",
+        409,
+        "The question was not answered in time",
+        "A call that waited for the answer has expired.",
+    ),
+    (
+        "input_declined",
+        409,
+        "The call ended since its question was declined",
+        "The server cannot be told of that in another way.",
+    ),
+    (
+        "input_refused",
+        502,
+        "The server asked for input that it may not ask for",
+        "It was not declared to it, or is in a form that nobody can answer.",
+    ),
+    (
+        "too_many_input_rounds",
+        502,
+        "The server asked for input again and again",
+        "A call may ask ten times.",
+    ),
+    (
+        "too_many_inputs",
+        502,
+        "The server has asked too many questions that nobody has answered yet",
+        "Answer or decline some; see `GET /elicitations`.",
+    ),
     # --- tools ---------------------------------------------------------------------------------
     ("unknown_tool", 404, "The server has no such tool", "The catalog does not list it."),
 )

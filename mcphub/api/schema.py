@@ -5,6 +5,7 @@ Plain async views are described by `describe(path, method, operation)` next to t
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
@@ -31,6 +32,18 @@ class AutoSchema(SpectacularSchema):
     def get_operation_id(self) -> str:
         name = self.view.__class__.__name__.removesuffix("View")
         return f"{self.method.lower()}{name}"
+
+    def get_summary(self) -> str:
+        """Return the first paragraph of the method's docstring."""
+        return self._paragraphs()[0]
+
+    def get_description(self) -> str:  # type: ignore[override]  # of spectacular, as it has it
+        """Return the other paragraphs; a view's own docstring is about code."""
+        return "\n\n".join(self._paragraphs()[1:])
+
+    def _paragraphs(self) -> list[str]:
+        text = inspect.getdoc(getattr(self.view, self.method.lower())) or ""
+        return [" ".join(part.split()) for part in text.split("\n\n")]
 
     def get_tags(self) -> list[str]:
         return [self.path.removeprefix("/api/v1/").split("/")[0]]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
 
 
 def camel(name: str) -> str:
@@ -34,9 +35,20 @@ class Output(CamelSerializer):
 
 
 class Input(CamelSerializer):
-    """What an endpoint takes: a member that it does not know is refused, not ignored."""
+    """What an endpoint takes.
+
+    A member that it does not know is refused, not ignored; a number is not taken for a text.
+    """
 
     def to_internal_value(self, data: Any) -> Any:  # noqa: A003, RUF100  (DRF's name)
+        if isinstance(data, Mapping):
+            found = {
+                name: _no_texts(one, data[name])
+                for name, one in self.fields.items()
+                if name in data
+            }
+            if wrong := {name: errors for name, errors in found.items() if errors}:
+                raise serializers.ValidationError(wrong)
         values = super().to_internal_value(data)
         if isinstance(data, Mapping):
             unknown = {str(name) for name in data} - set(self.fields)
@@ -53,3 +65,17 @@ class Input(CamelSerializer):
         form = cls(data=data, partial=partial)
         form.is_valid(raise_exception=True)
         return dict(form.validated_data)
+
+
+def _no_texts(one: serializers.Field[Any, Any, Any, Any], value: Any) -> Any:
+    """Return errors in DRF's shape where a text is wanted and a number came: DRF would convert."""
+    if isinstance(one, serializers.CharField):
+        is_number = isinstance(value, int | float)
+        return [ErrorDetail("This has to be a text.", "invalid")] if is_number else None
+    if isinstance(one, serializers.ListField) and isinstance(value, list):
+        found = {place: _no_texts(one.child, item) for place, item in enumerate(value)}
+    elif isinstance(one, serializers.DictField) and isinstance(value, Mapping):
+        found = {name: _no_texts(one.child, item) for name, item in value.items()}
+    else:
+        return None
+    return {place: errors for place, errors in found.items() if errors}

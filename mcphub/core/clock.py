@@ -30,3 +30,12 @@ class Deadline:
     @property
     def is_over(self) -> bool:
         return time.monotonic() >= self.at
+
+
+class MovableDeadline(Deadline):
+    """A deadline that moves while a person is asked; who has a timer for it looks again."""
+
+    __slots__ = ()
+
+    def move(self, seconds: float) -> None:
+        object.__setattr__(self, "at", self.at + seconds)

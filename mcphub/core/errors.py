@@ -34,6 +34,8 @@ class FieldProblem:
     path: str
     message: str
     code: str = "invalid"
+    property: str = ""
+    """The property of a form, where the request answers one."""
 
 
 class HubError(Exception):

@@ -29,6 +29,7 @@ def page_schema(name: str, item: type[serializers.BaseSerializer[Any]]) -> Any:
 class CurrentTenantView(APIView):
     @extend_schema(responses=outputs.TenantOutput)
     def get(self, request: Request) -> Response:
+        """Say who is asking: the tenant, the member and the scopes of the credential."""
         principal = principal_in(request)
         row = selectors.tenant_of(principal)
         member = selectors.own_membership(principal)
@@ -36,6 +37,7 @@ class CurrentTenantView(APIView):
 
     @extend_schema(request=inputs.TenantInput, responses=outputs.TenantOutput)
     def patch(self, request: Request) -> Response:
+        """Change the tenant's name or its allowed web origins."""
         principal = principal_in(request)
         principal.require(Scope.MEMBERS_WRITE)
         change = services.TenantChange(**inputs.TenantInput.read(request.data))
@@ -50,12 +52,14 @@ class MembersView(APIView):
 
     @extend_schema(responses=page_schema("MemberPage", outputs.MemberOutput))
     def get(self, request: Request) -> Response:
+        """List the members of the tenant."""
         rows = selectors.members_for(principal_in(request))
         page = page_of(rows, PageRequest.read(request.query_params))
         return Response(page.as_json(lambda row: outputs.MemberOutput(row).data))
 
     @extend_schema(request=inputs.NewMemberInput, responses={201: outputs.MemberOutput})
     def post(self, request: Request) -> Response:
+        """Add a person by e-mail address, or an app's end user by external id."""
         values = inputs.NewMemberInput.read(request.data)
         role = Role(values.pop("role", Role.MEMBER))
         new = services.NewMember(role=role, **values)
@@ -68,11 +72,13 @@ class MemberView(APIView):
 
     @extend_schema(responses=outputs.MemberOutput)
     def get(self, request: Request, member_id: str) -> Response:
+        """Return one member."""
         member = selectors.member_for(principal_in(request), member_id)
         return Response(outputs.MemberOutput(member).data)
 
     @extend_schema(request=inputs.MemberInput, responses=outputs.MemberOutput)
     def patch(self, request: Request, member_id: str) -> Response:
+        """Change a member; at least one owner stays."""
         principal = principal_in(request)
         selectors.member_for(principal, member_id)
         values = inputs.MemberInput.read(request.data)
@@ -85,6 +91,7 @@ class MemberView(APIView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, member_id: str) -> Response:
+        """Switch a member off: keys, sessions and streams end at once."""
         services.deactivate_member(principal_in(request), member_id=member_id)
         return Response(status=204)
 
@@ -95,12 +102,14 @@ class ApiKeysView(APIView):
 
     @extend_schema(responses=page_schema("ApiKeyPage", outputs.ApiKeyOutput))
     def get(self, request: Request) -> Response:
+        """List API keys, without their secrets."""
         rows = selectors.api_keys_for(principal_in(request))
         page = page_of(rows, PageRequest.read(request.query_params))
         return Response(page.as_json(outputs.api_key))
 
     @extend_schema(request=inputs.NewApiKeyInput, responses={201: outputs.IssuedApiKeyOutput})
     def post(self, request: Request) -> Response:
+        """Make an API key; its secret is shown this once."""
         new = api_keys.NewKey(**inputs.NewApiKeyInput.read(request.data))
         issued = api_keys.create(principal_in(request), new=new)
         return Response(outputs.issued_api_key(issued.api_key, issued.secret), status=201)
@@ -111,11 +120,13 @@ class ApiKeyView(APIView):
 
     @extend_schema(responses=outputs.ApiKeyOutput)
     def get(self, request: Request, api_key_id: str) -> Response:
+        """Return one API key, without its secret."""
         row = selectors.api_key_for(principal_in(request), api_key_id)
         return Response(outputs.api_key(row))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, api_key_id: str) -> Response:
+        """Revoke an API key at once."""
         api_keys.revoke(principal_in(request), api_key_id=api_key_id)
         return Response(status=204)
 
@@ -126,6 +137,7 @@ class ApiKeyRotationView(APIView):
 
     @extend_schema(request=None, responses=outputs.IssuedApiKeyOutput)
     def post(self, request: Request, api_key_id: str) -> Response:
+        """Give an API key a new secret, shown this once; the old one ends at once."""
         issued = api_keys.rotate(principal_in(request), api_key_id=api_key_id)
         return Response(outputs.issued_api_key(issued.api_key, issued.secret))
 
@@ -138,6 +150,7 @@ class ConnectSessionsView(APIView):
         request=inputs.NewConnectSessionInput, responses={201: outputs.ConnectSessionOutput}
     )
     def post(self, request: Request) -> Response:
+        """Make a short-lived token for an end user's browser."""
         values = inputs.NewConnectSessionInput.read(request.data)
         end_user = connect_sessions.EndUser(**values.pop("end_user"))
         new = connect_sessions.NewSession(end_user=end_user, **values)
@@ -156,6 +169,7 @@ class ConnectSessionView(APIView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, session_id: str) -> Response:
+        """Revoke a connect session at once."""
         connect_sessions.revoke(principal_in(request), session_id=session_id)
         return Response(status=204)
 
@@ -165,6 +179,7 @@ class WsTicketsView(APIView):
 
     @extend_schema(request=None, responses={201: outputs.TicketOutput})
     def post(self, request: Request) -> Response:
+        """Make a ticket that opens one WebSocket or event stream, within 30 seconds."""
         ticket = tickets.issue(principal_in(request))
         return Response(outputs.TicketOutput(ticket).data, status=201)
 
@@ -174,6 +189,7 @@ class UsageView(APIView):
 
     @extend_schema(responses=outputs.UsageOutput)
     def get(self, request: Request) -> Response:
+        """Say how much of its limits the tenant uses."""
         return Response(usage.usage(principal_in(request)))
 
 
@@ -185,5 +201,6 @@ class ProblemsView(APIView):
 
     @extend_schema(responses=outputs.ProblemTypeOutput(many=True), auth=[])
     def get(self, request: Request) -> Response:
+        """List every problem code with its meaning; anybody may read them."""
         kinds = sorted(PROBLEMS.values(), key=lambda kind: kind.code)
         return Response(outputs.ProblemTypeOutput(kinds, many=True).data)

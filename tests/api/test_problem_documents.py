@@ -280,3 +280,12 @@ def test_problem_types_are_public_and_sorted(client: Client, db: None) -> None:
         "title": "There is no such object",
         "meaning": "The id is unknown, or belongs to somebody else: the answer is the same.",
     }
+
+
+@pytest.mark.parametrize("number", [5, 1.5, True])
+def test_number_is_not_taken_for_a_text(client: Client, world: World, number: float) -> None:
+    body = {"shelfItems": [{"itemName": "ok"}, {"itemName": number}]}
+    answer = client.post(
+        "/api/v1/shelf", body, content_type="application/json", headers=world.bob.headers
+    )
+    assert [one["path"] for one in answer.json()["errors"]] == ["/shelfItems/1/itemName"]

@@ -39,6 +39,11 @@ def test_every_operation_names_the_problem_answer(document: dict[str, Any]) -> N
     assert without == []
 
 
+def test_every_operation_says_in_one_line_what_it_does(document: dict[str, Any]) -> None:
+    summaries = {name: each.get("summary", "") for name, each in operations(document).items()}
+    assert [name for name, text in summaries.items() if not 5 < len(text) <= 100] == []
+
+
 def test_every_operation_has_its_own_name(document: dict[str, Any]) -> None:
     names = [operation["operationId"] for operation in operations(document).values()]
     assert len(set(names)) == len(names)

@@ -72,6 +72,9 @@ class ScriptedSessions:
             await self.opening()
         self.is_closed = False
 
+    def declared(self, connection_id: uuid.UUID) -> JSONObject:
+        return {"elicitation": {"form": {}, "url": {}}}
+
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
         self.executions[request.call_id] += 1
         self.requests.append(request)

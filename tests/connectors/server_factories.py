@@ -13,6 +13,8 @@ from connectors.models import (
     Connection,
     Connector,
     CustomServer,
+    InputKind,
+    InputRequest,
     ListingKind,
     ToolCall,
 )
@@ -128,6 +130,27 @@ def make_catalog(row: Connection, tools: Sequence[JSONObject]) -> None:
         )
     row.catalog_version += 1
     row.save(update_fields=["catalog_version"])
+
+
+def make_input(person: Person, connection: Connection, **fields: Any) -> InputRequest:
+    """Return an open question of a connection; `params` are sealed."""
+    params = fields.pop("params", {"message": "Who?", "requestedSchema": {"type": "object"}})
+    at = now()
+    row = InputRequest(
+        tenant=person.tenant,
+        member_id=person.member.pk,
+        connection=connection,
+        **{
+            "kind": InputKind.FORM,
+            "created_at": at,
+            "expires_at": at + timedelta(seconds=600),
+            **fields,
+        },
+    )
+    content: JSONObject = {"method": "elicitation/create", "params": params}
+    row.sealed_params = seal_json(row, "sealed_params", content) or b""
+    row.save()
+    return row
 
 
 def make_call(person: Person, connection: Connection, **fields: Any) -> ToolCall:

@@ -77,7 +77,7 @@ def test_listing_costs_the_same_however_many_servers_there_are(
         make_connector(f"preset{number}")
     client.get(SERVERS, headers=world.alice.headers)
 
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         client.get(SERVERS, headers=world.alice.headers)
 
 
@@ -272,3 +272,20 @@ def test_the_timeline_is_told_newest_first(client: Client, world: World) -> None
     assert answer.json() == [
         {"id": ANY, "at": ANY, "kind": kind, "detail": {"n": 1}} for kind in ("second", "first")
     ]
+
+
+@pytest.mark.parametrize(
+    ("auth", "path"),
+    [
+        ({"type": "bearer", "token": 5}, "/auth/token"),
+        ({"type": "headers", "headers": {"X-A": 5}}, "/auth/headers/X-A"),
+        ({"type": "none", "scopes": ["a", 5]}, "/auth/scopes/1"),
+    ],
+)
+def test_a_number_is_no_secret(
+    client: Client, world: World, auth: dict[str, Any], path: str
+) -> None:
+    body = {"name": "L", "url": "https://linear.example/mcp", "auth": auth}
+    answer = send(client, "post", SERVERS, world.alice, body)
+    assert answer.status_code == 422
+    assert [one["path"] for one in answer.json()["errors"]] == [path]

@@ -97,3 +97,36 @@ def test_limits_of_a_tenant_hold(world: World) -> None:
     with pytest.raises(LimitError):
         connections.connect(world.alice.principal, second)
     assert add_server(world.charlie.principal, url).slug
+
+
+@pytest.mark.parametrize("is_account", [False, True])
+def test_an_id_that_was_taken_meanwhile_is_made_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_account: bool
+) -> None:
+    principal, url = world.alice.principal, "http://127.0.0.1:9/mcp"
+    first = add_server(principal, url, name="Linear")
+    if is_account:
+        connections.add_named(principal, first, "work")
+    read = selectors.taken_slugs
+    stale: list[set[str]] = [set(), set()]
+    monkeypatch.setattr(selectors, "taken_slugs", lambda who: stale.pop() if stale else read(who))
+
+    if is_account:
+        row = connections.add_named(principal, first, "work")
+    else:
+        row = add_server(principal, url, name="Linear")
+
+    assert row.slug == ("linear-work-2" if is_account else "linear-2")
+    assert not stale
+
+
+def test_an_id_that_was_asked_for_and_taken_meanwhile_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    principal, url = world.alice.principal, "http://127.0.0.1:9/mcp"
+    add_server(principal, url, name="Linear")
+    monkeypatch.setattr(selectors, "taken_slugs", lambda who: set())
+    with pytest.raises(custom_servers.SlugTakenError):
+        custom_servers.create_custom_server(
+            principal, custom_servers.NewServer(name="L", url=url, slug="linear")
+        )

@@ -309,3 +309,29 @@ async def test_a_claim_whose_commit_was_not_heard_of_is_taken_back_and_made_agai
     assert (await ended(submitted)).status is CallStatus.SUCCEEDED
     assert stack.sessions.executions == {submitted.id: 1}
     assert (await stack.row(submitted.id)).attempt == 2
+
+
+# --- calls that an earlier worker has sent --------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_a_resumed_call_that_cannot_go_on_is_unknown_and_never_sent_again(
+    stack: Stack, is_open: bool
+) -> None:
+    asked: list[UpstreamRequest] = []
+
+    async def broken(request: UpstreamRequest) -> JSONObject:
+        asked.append(request)
+        raise UpstreamError("gone", was_sent=is_open)
+
+    stack.sessions.answer, stack.sessions.is_closed = broken, not is_open
+    submitted = await stack_submit_without_worker(stack)
+    stream = {"session": "d", "request": 7, "event": "3"}
+    rows = ToolCall.unscoped.filter(pk=submitted.id)
+    await stack.threads.run(rows.update, stream=stream, attempt=2, sent_at=now())
+    stack.executor.on_entry(
+        LaneEntry(kind=EntryKind.CALL, id=submitted.id, connection_id=stack.connection.id)
+    )
+    assert (await ended(submitted)).status is CallStatus.OUTCOME_UNKNOWN
+    assert [each.resume_at and each.resume_at.request for each in asked] == [7]
+    assert (await stack.row(submitted.id)).sent_at is not None

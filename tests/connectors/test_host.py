@@ -48,7 +48,9 @@ class Told:
     def on_message(self, key: SessionKey, seen: SeenMessage) -> None:
         self.methods.append(seen.message and seen.message.get("method"))
 
-    async def on_request(self, key: SessionKey, method: str, params: JSONObject) -> JSONObject:
+    async def on_request(
+        self, key: SessionKey, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> JSONObject:
         return {}
 
 

@@ -164,3 +164,48 @@ async def test_who_waits_for_a_call_of_a_dead_worker_is_told(stack: Stack) -> No
     assert await stack.executor.idle(5)
     assert (await stack.row(submitted.id)).status == "outcome_unknown"
     assert stack.executor.counts.outrun == 1
+
+
+# --- answers that can still be asked for ----------------------------------------------------------
+
+STREAM = {"session": "d", "request": 7, "event": "3"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "has_session", "status"),
+    [
+        ({"stream": STREAM}, True, "queued"),
+        ({"stream": STREAM}, False, "outcome_unknown"),
+        ({"stream": STREAM, "attempt": 3}, True, "outcome_unknown"),
+        ({"stream": STREAM, "status": "input_required"}, True, "outcome_unknown"),
+        ({}, True, "outcome_unknown"),
+    ],
+)
+def test_a_sent_call_of_a_dead_worker_waits_on_only_if_its_answer_can_be_resumed(
+    world: World,
+    connection: Connection,
+    register: Redis,
+    fields: dict[str, object],
+    has_session: bool,
+    status: str,
+) -> None:
+    Connection.unscoped.filter(pk=connection.pk).update(
+        sealed_session=b"sealed" if has_session else None, is_wanted=True
+    )
+    call = make_call(
+        world, connection, **{"status": "sent", "worker": "dead", "attempt": 1, **fields}
+    )
+    reaper.end_worker("dead")
+    row = ToolCall.unscoped.get(pk=call.pk)
+    assert row.status == status
+    assert row.sent_at is not None
+
+
+def test_a_resumable_call_past_its_time_may_have_been_executed(
+    world: World, connection: Connection, register: Redis
+) -> None:
+    late = now() - timedelta(seconds=1)
+    call = make_call(world, connection, status="queued", stream=STREAM, deadline_at=late)
+    reaper.sweep()
+    row = ToolCall.unscoped.get(pk=call.pk)
+    assert (row.status, row.problem_code) == ("outcome_unknown", "timeout")

@@ -215,7 +215,7 @@ def test_a_worker_that_stops_gives_its_connections_to_the_others(
         row.refresh_from_db()
         assert sent == [row.pk]
         assert (row.state, row.held_by) == ("connecting", "")
-        assert server.counts["DELETE"] == 1
+        assert server.counts["DELETE"] == 0  # whoever opens it goes on with the session
     workers.forget_known()
     assert not queue.live_workers_sync()
 

@@ -13,7 +13,7 @@ from connectors import selectors
 from connectors.models import CatalogTool, Connection, ListingKind
 from connectors.selectors import CallFilter, NotConnectedError, UnknownToolError
 from connectors.selectors.usage import figures_for
-from connectors.server_spec import Era, ServerSpec, Transport
+from connectors.server_spec import Era, Relay, ServerSpec, Transport
 from connectors.states import State
 from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.errors import NotFoundError
@@ -55,14 +55,14 @@ def test_presets_come_first_in_their_order_then_own_servers_by_age(world: World)
     assert Connection.unscoped.filter(connector__isnull=False).count() == 0
 
 
-def test_listing_servers_costs_four_queries_however_many_there_are(
+def test_listing_servers_costs_five_queries_however_many_there_are(
     world: World, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(5):
         make_connected(world.alice, f"own{number}")
         make_connector(f"preset{number}")
 
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         servers = selectors.servers_for(world.alice.principal)
 
     assert [len(server.tools) for server in servers] == [0] * 5 + [1] * 5
@@ -226,6 +226,7 @@ def test_a_spec_carries_the_operators_and_the_members_secrets(world: World) -> N
         era_hint=Era.MODERN,
         connect_timeout=3.0,
         call_timeout=60.0,
+        relays=frozenset({Relay.ELICITATION}),
     )
     assert selectors.secret_texts(spec) == ["acme", "Bearer mine", "mine"]
     assert "mine" not in repr(spec)

@@ -20,6 +20,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from tests.fakes.event_memory import EventMemory
 from tests.fakes.sdk_tools import DemoServer
 
 
@@ -33,6 +34,7 @@ class Kind(Enum):
     STATELESS = "stateless"
     MODERN = "modern"
     SSE = "sse"
+    RESUMABLE = "resumable"
 
 
 @dataclass(kw_only=True)
@@ -54,8 +56,10 @@ def app_for(kind: Kind, demo: DemoServer, *, post_status: int = 405) -> ASGIApp:
     app = demo.server.streamable_http_app(
         json_response=kind in {Kind.DUAL_JSON, Kind.LEGACY_JSON},
         stateless_http=kind is Kind.STATELESS,
+        event_store=EventMemory() if kind is Kind.RESUMABLE else None,
+        retry_interval=100 if kind is Kind.RESUMABLE else None,
     )
-    if kind in {Kind.LEGACY, Kind.LEGACY_JSON, Kind.STATELESS}:
+    if kind in {Kind.LEGACY, Kind.LEGACY_JSON, Kind.STATELESS, Kind.RESUMABLE}:
         return OneEra(app, is_modern=False)
     return OneEra(app, is_modern=True) if kind is Kind.MODERN else app
 

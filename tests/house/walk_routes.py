@@ -40,7 +40,7 @@ class Theirs:
         return self.by_member | self.by_tenant
 
 
-FIXED = {"tool": "search", "input_id": "1", "elicitation_id": str(uuid.uuid4())}
+FIXED = {"tool": "search"}
 """Parts of a route that belong to no row of their own."""
 
 UNKNOWN = {
@@ -48,7 +48,17 @@ UNKNOWN = {
     "connector": "no-such-connector",
     "server_id": "no-such-record",
     "session_id": f"cs_{uuid.uuid4().hex}",
-    **{name: str(uuid.uuid4()) for name in ("call_id", "trace_id", "member_id", "api_key_id")},
+    **{
+        name: str(uuid.uuid4())
+        for name in (
+            "call_id",
+            "trace_id",
+            "member_id",
+            "api_key_id",
+            "input_id",
+            "elicitation_id",
+        )
+    },
 }
 
 PUBLIC = {"problems", "schema"}
@@ -102,9 +112,9 @@ ROUTES: dict[str, Entry] = {
     "calls": Entry(methods="GET"),
     "calls/<str:call_id>": Entry(methods="GET"),
     "calls/<str:call_id>/cancel": Entry(methods="POST"),
-    "calls/<str:call_id>/inputs/<str:input_id>": Entry(methods="POST"),
+    "calls/<str:call_id>/inputs/<str:input_id>": Entry(methods="POST", body={"action": "cancel"}),
     "elicitations": Entry(methods="GET"),
-    "elicitations/<str:elicitation_id>": Entry(methods="POST"),
+    "elicitations/<str:elicitation_id>": Entry(methods="POST", body={"action": "cancel"}),
     "tool-calls": Entry(methods="POST"),
     "tool-calls/batch": Entry(methods="POST"),
     "tools": Entry(methods="GET"),
@@ -119,6 +129,7 @@ def make_theirs(person: Person) -> Theirs:
     """Make one object of each kind; `person` is an admin of the tenant."""
     connection = server_factories.make_connected(person, factories.unique("own")[:24])
     call = server_factories.make_call(person, connection)
+    question = server_factories.make_input(person, connection, call_id=call.pk)
     connector = server_factories.make_connector(factories.unique("tc")[:24], tenant=person.tenant)
     record = factories.unique("record")
     browser_storage.save(
@@ -135,6 +146,8 @@ def make_theirs(person: Person) -> Theirs:
             "call_id": str(call.pk),
             "trace_id": str(make_trace(person, connection.pk, connection.slug).pk),
             "server_id": record,
+            "input_id": str(question.pk),
+            "elicitation_id": str(question.pk),
         },
         by_tenant={
             "member_id": str(person.member.pk),

@@ -53,15 +53,24 @@ class Chaos:
 
     def holder(self, slug: str) -> str:
         """The worker process ("worker1") that holds the session of a server; "" for none."""
-        statement = "SELECT held_by FROM connectors_connection WHERE slug = "
+        row = self.first("SELECT held_by FROM connectors_connection WHERE slug = ", slug)
+        return f"worker{row[0][1]}" if row and row[0] else ""
+
+    def has_position(self, call: str) -> bool:
+        """Whether the ledger knows from where the answer of a call can be resumed."""
+        key = call if self.database_url else call.replace("-", "")
+        row = self.first("SELECT stream FROM connectors_toolcall WHERE id = ", key)
+        return bool(row and row[0])
+
+    def first(self, statement: str, value: str) -> tuple[Any, ...] | None:
+        """Return the first row of a query that ends with one parameter."""
         if self.database_url:
             with psycopg.connect(self.database_url) as database:
-                row = database.execute(f"{statement}%s", [slug]).fetchone()
-        else:
-            database_file = sqlite3.connect(self.hub.home / "hub.sqlite3")
-            row = database_file.execute(f"{statement}?", [slug]).fetchone()
-            database_file.close()
-        return f"worker{row[0][1]}" if row and row[0] else ""
+                return database.execute(f"{statement}%s", [value]).fetchone()
+        database_file = sqlite3.connect(self.hub.home / "hub.sqlite3")
+        row: tuple[Any, ...] | None = database_file.execute(f"{statement}?", [value]).fetchone()
+        database_file.close()
+        return row
 
     def api(self) -> Api:
         return Api(self.hub.client())

@@ -173,7 +173,7 @@ describe(
     "get",
     {
         "operationId": "getTraceExport",
-        "description": "The newest 10,000 messages that match, oldest first, as a file.",
+        "summary": "The newest 10,000 messages that match, oldest first, as a file.",
         "parameters": [
             {
                 "name": "format",
@@ -195,7 +195,7 @@ describe(
     "get",
     {
         "operationId": "streamEvents",
-        "description": "The events of `/ws/v1/events` as Server-Sent Events, from `since` on.",
+        "summary": "The events of `/ws/v1/events` as Server-Sent Events, from `since` on.",
         "parameters": [
             {"name": "topics", "in": "query", "schema": {"type": "string"}},
             {"name": "since", "in": "query", "schema": {"type": "integer", "minimum": 0}},

@@ -25,6 +25,7 @@ class TracesView(APIView):
         parameters=[inputs.TraceQuery], responses=page_schema("TracePage", outputs.TraceOutput)
     )
     def get(self, request: Request) -> Response:
+        """List messages that match, newest first; long content is left out."""
         wanted = inputs.trace_filter(request.query_params)
         rows = selectors.events_for(principal_in(request), wanted)
         page = page_of(rows, PageRequest.read(request.query_params))
@@ -36,4 +37,5 @@ class TraceView(APIView):
 
     @extend_schema(responses=outputs.TraceOutput)
     def get(self, request: Request, trace_id: str) -> Response:
+        """Return one message with its whole content."""
         return Response(wire(selectors.event_for(principal_in(request), trace_id)))

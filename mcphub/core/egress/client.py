@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 
 import httpcore2
 
-from mcphub.core.clock import Deadline
+from mcphub.core.clock import Deadline, MovableDeadline
 from mcphub.core.egress.connections import HEADERS_MAX, Connection, Connections, Resolve
 from mcphub.core.egress.errors import (
     EncodingRefusedError,
@@ -225,9 +225,19 @@ class _Exchange:
         self._answer: httpcore2.Response | None = None
         self._timer: asyncio.TimerHandle | None = None
         if request.deadline is not None:
-            self._timer = asyncio.get_running_loop().call_later(
-                request.deadline.remaining, connection.stream.expire
-            )
+            self._expire_at(request.deadline)
+
+    def _expire_at(self, deadline: Deadline) -> None:
+        """End the exchange at its deadline, which may have moved by the time it is looked at."""
+        self._timer = asyncio.get_running_loop().call_later(
+            deadline.remaining, self._check_deadline, deadline
+        )
+
+    def _check_deadline(self, deadline: Deadline) -> None:
+        if isinstance(deadline, MovableDeadline) and not deadline.is_over:
+            self._expire_at(deadline)
+        else:
+            self._connection.stream.expire()
 
     async def send(self, request: EgressRequest) -> httpcore2.Response:
         """Send the request; return the answer's head."""

@@ -32,7 +32,7 @@ class Listener:
         self.notifications: list[tuple[str, JSONObject, int | None]] = []
         self.steps: list[tuple[str, JSONObject]] = []
         self.lost: list[HubError] = []
-        self.asked: list[tuple[str, JSONObject, int | None]] = []
+        self.asked: list[tuple[str, JSONObject, str | None]] = []
         self.answer: JSONObject = {}
         self._changed = asyncio.Event()
 
@@ -53,9 +53,9 @@ class Listener:
         self._changed.set()
 
     async def on_request(
-        self, method: str, params: JSONObject, request_id: int | None
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
     ) -> JSONObject:
-        self.asked.append((method, params, request_id))
+        self.asked.append((method, params, asker.method if asker else None))
         if not self.answer:
             raise ProtocolError(rpc_code=-32000, rpc_message="declined")
         return self.answer

@@ -217,7 +217,7 @@ async def test_offered_request_is_relayed_with_the_call_that_it_belongs_to() -> 
     async with talking_to(server, listener) as session:
         assert await session.request(call_of("echo")) == OK
     assert server.of("initialize")[0].params["capabilities"] == {"elicitation": {}}
-    assert listener.asked == [("elicitation/create", {"a": 1}, server.of("tools/call")[0].id)]
+    assert listener.asked == [("elicitation/create", {"a": 1}, "tools/call")]
     assert server.reply.result() == result("q1", {"action": "accept"})
 
 

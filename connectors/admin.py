@@ -7,7 +7,7 @@ can only be looked at; texts of upstream servers are escaped by the site's templ
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin
@@ -77,6 +77,20 @@ class ConnectorForm(ConnectorFormBase):
     class Meta:
         model = Connector
         exclude = ()
+        labels: ClassVar = {"url": "URL", "auth_type": "Kind", "auth_config": "Settings"}
+        help_texts: ClassVar = {
+            "slug": "The public id of the server; part of the names of its tools.",
+            "tenant": "Whose members see it; empty: everybody, in every tenant.",
+            "url": "Of the MCP endpoint; empty for stdio.",
+            "icon": "An https address, or <code>data:image/…</code>.",
+            "order": "Lower comes first.",
+            "connect_timeout": "Seconds until the session has to be open: 0.5 to 60.",
+            "call_timeout": "Seconds without progress that a call may take: 0.5 to 600.",
+            "auto_reconnect": "Open a lost session again by itself.",
+            "relay_elicitation": "Questions of the server to the user.",
+            "relay_sampling": "Requests of the server to the user's model.",
+            "relay_roots": "Questions of the server for the user's folders.",
+        }
 
     def clean_secret_headers(self) -> JSONObject:
         return parse_lines(self.cleaned_data["secret_headers"], HEADER_LINE)
@@ -275,10 +289,14 @@ class ConnectionAdmin(LookAdmin):
 
 @admin.register(CustomServer)
 class CustomServerAdmin(LookAdmin):
-    list_display = ("name", "url", "member", "tenant", "transport", "auth_type", "created_at")
+    list_display = ("name", "address", "member", "tenant", "transport", "auth_type", "created_at")
     list_filter = ("tenant", "transport", "auth_type")
     list_select_related = ("tenant", "member")
     search_fields = ("name", "url")
+
+    @admin.display(description="URL", ordering="url")
+    def address(self, row: CustomServer) -> str:
+        return row.url
 
 
 @admin.register(ToolCall)

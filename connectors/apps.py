@@ -7,6 +7,7 @@ from django.apps import AppConfig
 
 class ConnectorsConfig(AppConfig):
     name = "connectors"
+    verbose_name = "Servers and calls"
 
     def ready(self) -> None:
         import_module("connectors.receivers").connect()

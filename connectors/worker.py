@@ -29,7 +29,8 @@ from connectors.queue import (
 )
 from connectors.services import here, ledger, quotas, reaper, recovery, tool_calls
 from connectors.services.execution import Executor
-from connectors.services.keeping import Keeper, Pace
+from connectors.services.keeping import Keeper
+from connectors.services.kept import Pace
 from connectors.upstream.host import SessionHost
 from mcphub.core import broadcast
 from mcphub.core.egress import policy_from_settings

@@ -5,3 +5,4 @@ from django.apps import AppConfig
 
 class OauthConfig(AppConfig):
     name = "oauth"
+    verbose_name = "Signing in at servers (OAuth)"

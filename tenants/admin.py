@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.auth.admin import UserAdmin
+from django.contrib.auth.models import Group
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -19,16 +20,33 @@ if TYPE_CHECKING:  # Django 5.2 cannot subscript these when it runs
     UserBase = UserAdmin[User]
     RowAdmin = admin.ModelAdmin[Any]
     KeyFormBase = forms.ModelForm[ApiKey]
+    TenantFormBase = forms.ModelForm[Tenant]
 else:
-    UserBase, RowAdmin, KeyFormBase = UserAdmin, admin.ModelAdmin, forms.ModelForm
+    UserBase, RowAdmin = UserAdmin, admin.ModelAdmin
+    KeyFormBase = TenantFormBase = forms.ModelForm
 
 admin.site.site_header = admin.site.site_title = "mcphub"
 admin.site.index_title = "Administration"
+admin.site.unregister(Group)  # what somebody may do is the role of their membership
 
 
 @admin.register(User)
 class MemberUserAdmin(UserBase):
     actions = ("make_login_links",)
+    list_filter = ("is_staff", "is_superuser", "is_active")
+    filter_horizontal = ("user_permissions",)
+    fieldsets = (
+        (None, {"fields": ("username", "password")}),
+        ("Person", {"fields": ("first_name", "last_name", "email")}),
+        (
+            "Operator",
+            {
+                "fields": ("is_active", "is_staff", "is_superuser", "user_permissions"),
+                "description": "For this site alone; in a tenant the membership's role counts.",
+            },
+        ),
+        ("Dates", {"fields": ("last_login", "date_joined")}),
+    )
 
     @admin.action(description="Make one-time login links", permissions=["link"])
     def make_login_links(self, request: HttpRequest, users: QuerySet[User]) -> None:
@@ -43,8 +61,30 @@ class MemberUserAdmin(UserBase):
         return bool(getattr(request.user, "is_superuser", False))
 
 
+class TenantForm(TenantFormBase):
+    class Meta:
+        model = Tenant
+        exclude = ()
+        labels: ClassVar = {
+            "max_connections": "Connections",
+            "max_custom_servers": "Custom servers",
+            "max_concurrent_calls": "Concurrent calls",
+        }
+        help_texts: ClassVar = {
+            "slug": "The short name, in commands.",
+            "is_active": "Off: every credential of its members is refused.",
+            "allowed_origins": "Web origins that may call the API from a browser: "
+            '<code>["https://app.example"]</code>.',
+            "max_connections": "The most of all members together.",
+            "max_custom_servers": "The most of all members together.",
+            "max_concurrent_calls": "The most in flight of all members together.",
+            "calls_per_minute": "The most of all members together.",
+        }
+
+
 @admin.register(Tenant)
 class TenantAdmin(RowAdmin):
+    form = TenantForm
     list_display = ("name", "slug", "is_active", "created_at")
     list_filter = ("is_active",)
     search_fields = ("name", "slug")

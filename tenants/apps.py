@@ -7,6 +7,7 @@ from django.apps import AppConfig
 
 class TenantsConfig(AppConfig):
     name = "tenants"
+    verbose_name = "Tenants and members"
 
     def ready(self) -> None:
         import_module("tenants.receivers")

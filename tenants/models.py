@@ -87,6 +87,9 @@ class ApiKey(TenantScoped):
     revoked_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta(TenantScoped.Meta):
+        verbose_name = "API key"
+
     def __str__(self) -> str:
         return f"{self.name} ({self.key_id})"
 

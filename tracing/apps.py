@@ -5,3 +5,4 @@ from django.apps import AppConfig
 
 class TracingConfig(AppConfig):
     name = "tracing"
+    verbose_name = "Trace"

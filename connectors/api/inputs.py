@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
+from mcp_types import LoggingLevel
 from rest_framework import serializers
 
 from connectors.provider_profiles import Format
@@ -170,6 +171,14 @@ class DisconnectInput(Input):
 
 class CompleteAuthInput(Input):
     callback_url = serializers.CharField(max_length=8000)
+
+
+class EmptyInput(Input):
+    """A body without members, or none."""
+
+
+class LoggingLevelInput(Input):
+    level = serializers.ChoiceField(choices=get_args(LoggingLevel))
 
 
 class ToolPatchInput(Input):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, cast, get_args
 
+from mcp_types import LoggingLevel
 from rest_framework import serializers
 
 from connectors.api import outputs
@@ -300,6 +301,36 @@ def describe_servers() -> None:
         describe(f"/api/v1/servers/{{server}}/{path}", "get", _listing(server, key, name))
 
 
+def describe_sessions() -> None:
+    """Describe what a session itself is asked."""
+    server = in_path("server")
+    level = {"type": "string", "enum": list(get_args(LoggingLevel))}
+    of_level = {"type": "object", "required": ["level"], "properties": {"level": level}}
+    describe(
+        "/api/v1/servers/{server}/logging-level",
+        "post",
+        {
+            "operationId": "setLoggingLevel",
+            "summary": "Set from which level on the server logs; messages are `call.log` events.",
+            "parameters": [server],
+            "requestBody": body({**of_level, "additionalProperties": False}),
+            "responses": call_answers(of_level, "The level."),
+        },
+    )
+    took = {"type": "number", "description": "From the hub's request to the server's answer."}
+    pong = {"type": "object", "required": ["durationMs"], "properties": {"durationMs": took}}
+    describe(
+        "/api/v1/servers/{server}/ping",
+        "post",
+        {
+            "operationId": "pingServer",
+            "summary": "Ask whether the server answers: `ping`, or `server/discover`.",
+            "parameters": [server],
+            "responses": call_answers(pong, "It answered."),
+        },
+    )
+
+
 def _listing(server: dict[str, Any], key: str, name: str) -> dict[str, Any]:
     refresh = in_query("refresh", {"type": "boolean", "default": False}, "Ask the server again.")
     item = {"$ref": "#/components/schemas/ToolOutput"} if key == "tools" else OBJECT
@@ -333,3 +364,4 @@ def _listing(server: dict[str, Any], key: str, name: str) -> dict[str, Any]:
 describe_calls()
 describe_model_calls()
 describe_servers()
+describe_sessions()

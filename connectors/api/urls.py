@@ -19,6 +19,7 @@ from connectors.api import (
     views_inputs,
     views_model_calls,
     views_servers,
+    views_session,
     views_tools,
 )
 
@@ -45,6 +46,8 @@ urlpatterns: list[URLPattern] = [
     path("servers/<str:server>", views_servers.ServerView.as_view()),
     waiting("servers/<str:server>/connect", views_connecting.connect),
     waiting("servers/<str:server>/diagnose", views_connecting.diagnosis),
+    waiting("servers/<str:server>/ping", views_session.ping),
+    waiting("servers/<str:server>/logging-level", views_session.logging_level),
     path("servers/<str:server>/disconnect", views_servers.DisconnectView.as_view()),
     path("servers/<str:server>/complete-auth", views_servers.CompleteAuthView.as_view()),
     path("servers/<str:server>/connections", views_servers.NamedConnectionsView.as_view()),

@@ -45,6 +45,7 @@ class Connection(TenantScoped):
     server_info = models.JSONField(default=dict, blank=True)
     capabilities = models.JSONField(default=dict, blank=True)
     instructions = models.TextField(blank=True)
+    log_level = models.CharField(max_length=9, blank=True)
     catalog_version = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -242,6 +242,7 @@ def connection_view(row: Connection) -> ConnectionView:
         call_timeout=server.call_timeout,
         connector=preset.slug if preset else None,
         may_replay_reads=bool(preset and preset.may_replay_reads),
+        log_level=row.log_level,
     )
 
 

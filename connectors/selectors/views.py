@@ -102,6 +102,7 @@ class ConnectionView:
     call_timeout: float
     connector: str | None = None
     may_replay_reads: bool = False
+    log_level: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,7 @@ __all__ = [
     "remove",
     "rename",
     "set_credentials",
+    "set_log_level",
     "suspend",
     "transition",
 ]
@@ -193,6 +194,11 @@ def rename(principal: Principal, connection: Connection, name: str) -> Connectio
     row.save(update_fields=["name", "updated_at"])
     events.announce_server(row)
     return row
+
+
+def set_log_level(principal: Principal, row: Connection, level: str) -> None:
+    """Remember from which level on the server is to log."""
+    Connection.objects.of(principal).filter(pk=row.pk).update(log_level=level)
 
 
 def add_named(principal: Principal, connection: Connection, name: str) -> Connection:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
@@ -21,6 +19,7 @@ from connectors.models import ListingKind
 from connectors.services import catalog, faults, leases, listings, politeness
 from connectors.services.catalog import FetchedList
 from connectors.services.endings import HeldElsewhereError
+from connectors.services.kept import Kept, Pace
 from connectors.services.leases import Claim, Lease, Outcome
 from connectors.services.parking import Parking
 from connectors.services.refreshing import Refreshing
@@ -40,33 +39,6 @@ from mcphub.core.types import JSONObject
 logger = logging.getLogger(__name__)
 
 LONGEST_RETRY_AFTER = 300.0
-
-Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """Times of a keeper; tests bring their own timer."""
-
-    jitter: Callable[[], float] = random.random
-    later: Later | None = None
-    refresh_seconds: float = 2.0
-    stable_seconds: float = 30.0
-    """A session that ends sooner counts as one more failed attempt."""
-
-
-@dataclass(slots=True)
-class Kept:
-    """What is remembered of one connection between its steps."""
-
-    lease: Lease | None = None
-    opening: asyncio.Task[HubError | None] | None = None
-    timer: asyncio.TimerHandle | None = None
-    loss: HubError | None = None
-    opened_at: float = float("-inf")
-    attempt: int = 0
-    next_opening: asyncio.Future[None] | None = None
-    """Done when the timer has gone off."""
 
 
 class Keeper:

@@ -19,6 +19,7 @@ from functools import lru_cache
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Q
+from mcp_types import LOG_LEVEL_META_KEY
 
 from connectors import events, selectors
 from connectors.models import CallStatus, ToolCall
@@ -32,6 +33,7 @@ from connectors.queue import (
     ring,
 )
 from connectors.selectors import ConnectionView
+from connectors.server_spec import Era
 from connectors.services import input_store, ledger, outcomes, quotas, replies
 from connectors.services.ledger import Inserted, NewCall
 from connectors.services.outcomes import CallOutcome, outcome_of
@@ -193,7 +195,7 @@ async def _new_call(
 ) -> NewCall:
     reply_to = ""
     call_id = ids.new_uuid()
-    params = json.dumps(request.params).encode()
+    params = json.dumps(_with_log_level(connection, request.params)).encode()
     _check_sizes(params, request)
     seconds = min(request.timeout or connection.call_timeout, settings.CALL_TIMEOUT_MAX)
     if request.will_wait:
@@ -235,6 +237,14 @@ async def _accepted(call: NewCall, place: quotas.Place) -> Submitted | None:
         if not is_new and call.reply_to:
             replies.current().forget(call.id)
     return earlier
+
+
+def _with_log_level(connection: ConnectionView, params: JSONObject) -> JSONObject:
+    """Say in each request of the modern era how much the server is to log, unless it says so."""
+    meta = params.get("_meta", {})
+    if not connection.log_level or connection.era != Era.MODERN or not isinstance(meta, dict):
+        return params
+    return {**params, "_meta": {LOG_LEVEL_META_KEY: connection.log_level, **meta}}
 
 
 def _check_sizes(params: bytes, request: CallRequest) -> None:

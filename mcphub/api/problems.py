@@ -109,6 +109,12 @@ _TABLE = (
         "The operator's connector has this id",
         "A tenant's connector cannot take it: the id would mean something else to its members.",
     ),
+    (
+        "not_offered",
+        409,
+        "The server does not offer this",
+        "Its capabilities say what it does; see the server object.",
+    ),
     ("server_id_taken", 409, "Another server has this id", "Ids are unique for a member."),
     ("cancelled", 409, "The call was cancelled", "Somebody asked for its end."),
     ("tool_disabled", 403, "The tool is switched off", "`PATCH` the tool to switch it on."),

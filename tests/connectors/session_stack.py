@@ -12,7 +12,7 @@ from connectors.models import Connection, TimelineEntry
 from connectors.server_spec import AuthType
 from connectors.services import connections, custom_servers
 from connectors.services.custom_servers import NewServer
-from connectors.services.keeping import Pace
+from connectors.services.kept import Pace
 from connectors.upstream.session import UpstreamRequest
 from connectors.worker import SessionWorker
 from mcphub.core.clock import Deadline

@@ -46,6 +46,13 @@ def errors_of(page: Any) -> dict[str, Any]:
     return {name: list(texts) for name, texts in page.context["adminform"].form.errors.items()}
 
 
+def test_the_form_of_a_preset_explains_units_and_scope(root: Client) -> None:
+    page = root.get(f"{CONNECTOR}/add/").text
+    assert "Seconds until the session has to be open: 0.5 to 60." in page
+    assert "empty: everybody, in every tenant" in page
+    assert ">URL:<" in page
+
+
 def test_a_preset_is_declared_with_sealed_secrets(root: Client) -> None:
     answer = root.post(f"{CONNECTOR}/add/", FORM)
 

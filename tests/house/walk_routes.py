@@ -88,6 +88,8 @@ ROUTES: dict[str, Entry] = {
     "servers/<str:server>": Entry(methods="GET PATCH DELETE"),
     "servers/<str:server>/connect": Entry(methods="POST"),
     "servers/<str:server>/diagnose": Entry(methods="POST"),
+    "servers/<str:server>/ping": Entry(methods="POST"),
+    "servers/<str:server>/logging-level": Entry(methods="POST", body={"level": "debug"}),
     "servers/<str:server>/disconnect": Entry(methods="POST"),
     "servers/<str:server>/complete-auth": Entry(
         methods="POST", body={"callbackUrl": "https://hub.example/callback?code=1"}

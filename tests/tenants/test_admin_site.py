@@ -30,6 +30,19 @@ def test_lists_and_pages_open(site: Client, world: World, name: str) -> None:
     assert site.get(link).status_code == 200
 
 
+def test_site_offers_nothing_that_has_no_effect(site: Client, world: World) -> None:
+    index = site.get("/admin/").text
+    assert "API keys" in index
+    assert "/admin/auth/group/" not in index
+    assert 'name="groups"' not in site.get(f"/admin/tenants/user/{world.bob.user.pk}/change/").text
+    assert site.get("/admin/tenants/user/?is_staff__exact=1").status_code == 200
+
+
+def test_limits_say_what_they_count(site: Client, world: World) -> None:
+    page = site.get(f"/admin/tenants/tenant/{world.alice.tenant.pk}/change/").text
+    assert "The most of all members together." in page
+
+
 def test_key_is_made_by_the_service_and_shown_once(site: Client, world: World) -> None:
     form = {"member": world.bob.member.id, "name": "k", "scopes": ["servers:read", "act_as"]}
     page = site.post(f"{KEYS}add/", form, follow=True)

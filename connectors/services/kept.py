@@ -1,0 +1,38 @@
+"""What a keeper remembers of a connection, and the times that it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from connectors.services.leases import Lease
+from mcphub.core.errors import HubError
+
+Later = Callable[[float, Callable[[], None]], asyncio.TimerHandle]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """Times of a keeper; tests bring their own timer."""
+
+    jitter: Callable[[], float] = random.random
+    later: Later | None = None
+    refresh_seconds: float = 2.0
+    stable_seconds: float = 30.0
+    """A session that ends sooner counts as one more failed attempt."""
+
+
+@dataclass(slots=True)
+class Kept:
+    """What is remembered of one connection between its steps."""
+
+    lease: Lease | None = None
+    opening: asyncio.Task[HubError | None] | None = None
+    timer: asyncio.TimerHandle | None = None
+    loss: HubError | None = None
+    opened_at: float = float("-inf")
+    attempt: int = 0
+    next_opening: asyncio.Future[None] | None = None
+    """Done when the timer has gone off."""

@@ -18,7 +18,7 @@ from django.db import transaction
 
 from connectors import selectors
 from connectors.models import Connection, ToolCall
-from connectors.server_spec import ServerSpec
+from connectors.server_spec import AuthType, ServerSpec
 from mcphub.core import broadcast
 from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONObject, JSONValue
@@ -175,14 +175,15 @@ class ToolChanges:
 
 
 def announce_server(connection: Connection) -> None:
-    """Send `server.state` with the connection as it is stored after the commit; up to 3 queries."""
+    """Send `server.state` with the connection as it is stored after the commit; up to 5 queries."""
 
     def publish() -> None:
         owner = owner_of(connection)
         row = selectors.rows_for(owner).filter(pk=connection.pk).first()
         if row is not None:
             tools = selectors.tools_for(owner, row) if row.state == "connected" else None
-            payload = server_payload(selectors.view_of(row))
+            view = selectors.view_of(row)
+            payload = server_payload(*selectors.with_authorizations(owner, [view]))
             payload["tools"] = _small(tools)
             _publish(owner, {"type": "server.state", "server": payload})
 
@@ -270,14 +271,9 @@ def server_payload(view: selectors.ServerView) -> ServerPayload:
         "nextAction": view.next_action,
         "lastError": view.last_error,
         "tools": [tool.wire for tool in view.tools],
-        "authorizationUrl": None,
+        "authorizationUrl": view.authorization_url,
         "pendingElicitations": [],
-        "auth": {
-            "type": view.auth.type.value,
-            "hasCredentials": view.auth.has_credentials,
-            "headerNames": list(view.auth.header_names),
-            "scopes": list(view.auth.scopes),
-        },
+        "auth": auth_payload(view.auth),
         "transport": view.transport,
         "protocolVersion": view.protocol_version or None,
         "serverInfo": view.server_info,
@@ -290,6 +286,35 @@ def server_payload(view: selectors.ServerView) -> ServerPayload:
         "connectedAt": _instant(view.connected_at),
         "createdAt": view.created_at.isoformat(),
         "catalogVersion": view.catalog_version,
+    }
+
+
+def auth_payload(auth: selectors.AuthView) -> JSONObject:
+    """Return what a member may know of the authorization; the last six are about OAuth."""
+    told: JSONObject = {
+        "type": auth.type.value,
+        "hasCredentials": auth.has_credentials,
+        "headerNames": list(auth.header_names),
+        "scopes": list(auth.scopes),
+    }
+    if auth.type is not AuthType.OAUTH:
+        return told
+    seen = auth.forecast
+    forecast: JSONObject | None = None
+    if seen is not None:
+        forecast = {
+            "willRefreshAt": _instant(seen.will_refresh_at),
+            "canRefresh": seen.can_refresh,
+            "endsAt": _instant(seen.ends_at),
+            "reason": seen.reason or None,
+        }
+    return {
+        **told,
+        "grantedScopes": list(auth.granted_scopes),
+        "signedInAs": auth.signed_in_as or None,
+        "issuer": auth.issuer or None,
+        "expiresAt": _instant(seen.expires_at) if seen else None,
+        "forecast": forecast,
     }
 
 

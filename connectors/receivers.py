@@ -9,15 +9,19 @@ from asgiref.sync import sync_to_async
 
 from connectors import selectors
 from connectors.selectors.usage import figures_for
+from connectors.services import authorizations
 from mcphub.core.errors import NotFoundError
+from oauth import signals
 from tenants import usage
 from tenants.principal import Principal
 from tracing import topics
 
 
 def connect() -> None:
-    """Answer for topics of subscriptions and for usage; called once, when the apps are ready."""
+    """Answer for topics, usage and ends of sign-ins; called once, when the apps are ready."""
     usage.register(figures_for)
+    signals.authorization_completed.connect(authorizations.on_completed)
+    signals.authorization_lost.connect(authorizations.on_lost)
     topics.register_topic("server", has_server)
     topics.register_topic("call", has_call)
     topics.register_visible_servers(visible_servers)

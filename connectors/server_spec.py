@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mcphub.core.crypto import Secret
+from oauth.server_auth import ServerAuth
 
 
 class Transport(StrEnum):
@@ -46,6 +47,8 @@ class ServerSpec:
     command: tuple[str, ...] = ()
     environment: Mapping[str, Secret] = field(default_factory=dict)
     headers: Mapping[str, Secret] = field(default_factory=dict)
+    oauth: ServerAuth | None = None
+    """Set when requests carry the token of a grant."""
     era_hint: Era | None = None
     """Era that was detected before; re-checked when it fails."""
     connect_timeout: float = 10.0

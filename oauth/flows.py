@@ -70,6 +70,8 @@ class Start:
     redirect_uri: str
     browser: str = field(default="", repr=False)
     """What the browser will show again at the callback; "" needs the same logged-in user there."""
+    browser_hash: str = ""
+    """As `browser`, by whoever knows only its `records.requests.digest`."""
     return_url: str = ""
     challenge: str = ""
     """`WWW-Authenticate` of the refusal that led here."""
@@ -290,7 +292,7 @@ def _request(
         tenant_id=principal.tenant_id,
         member_id=principal.member_id,
         subject_key=start.subject_key,
-        browser_hash=requests.digest(start.browser) if start.browser else "",
+        browser_hash=requests.digest(start.browser) if start.browser else start.browser_hash,
         issuer=server.issuer,
         must_name_issuer=server.names_issuer,
         token_endpoint=server.token_endpoint,

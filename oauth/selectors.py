@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
+
+from django.conf import settings
 
 from mcphub.core.clock import now
 from mcphub.core.crypto import Secret
@@ -72,6 +75,32 @@ def pending_for(principal: Principal, subject_key: UUID) -> PendingView | None:
         scopes=tuple(row.scopes),
         expires_at=row.expires_at,
     )
+
+
+def addresses_for(principal: Principal, subject_keys: list[UUID]) -> dict[UUID, str]:
+    """Return by connection where the principal can sign in now. One query.
+
+    These are addresses of the hub that lead on: the state stays out of events, Redis and problems.
+    """
+    rows = AuthorizationRequest.objects.of(principal).filter(
+        member_id=principal.member_id, subject_key__in=subject_keys, expires_at__gt=now()
+    )
+    found = rows.order_by("id").values_list("subject_key", "pk")
+    return {key: f"{settings.BASE_URL}/oauth/authorize/{pk}" for key, pk in found}
+
+
+def address_of(request_id: UUID) -> Secret | None:
+    """Return the address at the authorization server. Whoever asks may be anybody."""
+    row = AuthorizationRequest.unscoped.filter(pk=request_id, expires_at__gt=now()).first()
+    return unseal(row, "sealed_url") if row else None
+
+
+def known_among(subject_keys: Collection[UUID]) -> list[UUID]:
+    """Return those connections that have a grant or a sign-in that waits. Two queries."""
+    held = Grant.unscoped.filter(subject_key__in=subject_keys)
+    keys = set(held.values_list("subject_key", flat=True))
+    waiting = AuthorizationRequest.unscoped.filter(subject_key__in=subject_keys)
+    return sorted(keys | set(waiting.values_list("subject_key", flat=True)))
 
 
 def view_of(row: Grant) -> GrantView:

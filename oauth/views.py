@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
 from mcphub.core.errors import HubError
-from oauth import browsers, callbacks, flows, registration, return_urls
+from oauth import browsers, callbacks, flows, registration, return_urls, selectors
 from oauth.errors import AuthorizationRefusedError
 from oauth.flows import Callback, Completed
 from oauth.means import open_means
@@ -64,6 +64,16 @@ async def callback(request: HttpRequest, subject_key: UUID | None = None) -> Htt
         logger.info("sign-in failed code=%s", exc.problem_code)
         return _page(request, FAILED)
     return _back(completed.return_url, "connected") or _page(request, CONNECTED)
+
+
+@never_cache
+@require_GET
+def authorize(request: HttpRequest, request_id: UUID) -> HttpResponse:
+    """Lead on to the authorization server; who comes back is checked by the callback."""
+    found = selectors.address_of(request_id)
+    if found is None:
+        return _page(request, FAILED)
+    return _private(HttpResponseRedirect(found.value))
 
 
 @require_safe

@@ -1,5 +1,6 @@
 """Reads, and the only tenant gate of connectors: `*_for(principal, …)`, NotFoundError on a miss."""
 
+from connectors.selectors.authorizations import authorization_url_for, with_authorizations
 from connectors.selectors.calls import CallFilter, call_for, calls_for, wire_status
 from connectors.selectors.connections import (
     connection_for,
@@ -31,7 +32,7 @@ from connectors.selectors.servers import (
     tools_of_all,
     view_of,
 )
-from connectors.selectors.spec import kept_secrets, secret_texts, spec_for
+from connectors.selectors.spec import kept_secrets, secret_texts, signs_in, spec_for
 from connectors.selectors.views import (
     AuthView,
     CallTarget,
@@ -53,6 +54,7 @@ __all__ = [
     "ToolView",
     "ToolsOfAll",
     "UnknownToolError",
+    "authorization_url_for",
     "call_for",
     "calls_for",
     "connection_for",
@@ -72,6 +74,7 @@ __all__ = [
     "server_for",
     "server_of",
     "servers_for",
+    "signs_in",
     "spec_for",
     "taken_slugs",
     "targets",
@@ -81,4 +84,5 @@ __all__ = [
     "tools_of_all",
     "view_of",
     "wire_status",
+    "with_authorizations",
 ]

@@ -18,12 +18,14 @@ from connectors.models import (
     ListingKind,
     TimelineEntry,
 )
+from connectors.selectors.authorizations import with_authorizations
 from connectors.selectors.connections import (
     connection_for,
     connections_for,
     is_virtual,
     server_of,
 )
+from connectors.selectors.spec import signs_in
 from connectors.selectors.views import AuthView, ServerView, SourceOutcome, ToolsOfAll, ToolView
 from connectors.server_spec import AuthType, Transport
 from connectors.states import State
@@ -40,14 +42,16 @@ def servers_for(principal: Principal) -> list[ServerView]:
     """Return every server of the principal with its tools; four queries."""
     rows = connections_for(principal)
     tools = _tools_of(principal, _stored(rows))
-    return [replace(view_of(row), tools=tuple(tools[row.pk])) for row in rows]
+    views = [replace(view_of(row), tools=tuple(tools[row.pk])) for row in rows]
+    return with_authorizations(principal, views)
 
 
 def server_for(principal: Principal, slug: str) -> ServerView:
     """Return one server with its tools. Raises NotFoundError."""
     row = connection_for(principal, slug)
     tools = _tools_of(principal, _stored([row]))
-    return replace(view_of(row), tools=tuple(tools[row.pk]))
+    view = replace(view_of(row), tools=tuple(tools[row.pk]))
+    return with_authorizations(principal, [view])[0]
 
 
 def tools_for(principal: Principal, connection: Connection) -> list[ToolView]:
@@ -105,6 +109,7 @@ def view_of(row: Connection) -> ServerView:
     server = server_of(row)
     preset = server if isinstance(server, Connector) else None
     config = server.auth_config
+    kind = AuthType.OAUTH if signs_in(row) else AuthType(server.auth_type)
     has_secrets = bool(row.sealed_credentials) or bool(preset and preset.sealed_secrets)
     return ServerView(
         slug=row.slug,
@@ -116,8 +121,8 @@ def view_of(row: Connection) -> ServerView:
         state=State(row.state),
         last_error=row.last_error,
         auth=AuthView(
-            type=AuthType(server.auth_type),
-            has_credentials=has_secrets and server.auth_type != AuthType.NONE,
+            type=kind,
+            has_credentials=has_secrets and kind not in {AuthType.NONE, AuthType.OAUTH},
             header_names=tuple(config.get("headerNames", ())),
             scopes=tuple(config.get("scopes", ())),
         ),

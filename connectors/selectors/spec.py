@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connectors import oauth_choices
 from connectors.models import Connection, Connector, CustomServer
 from connectors.models.sealed import open_json
 from connectors.selectors.connections import server_of
 from connectors.server_spec import AuthType, Era, ServerSpec, Transport
 from mcphub.core.crypto import Secret
 from mcphub.core.types import JSONObject, JSONValue
+from oauth.server_auth import ServerAuth
 from tracing.secrets import KnownSecrets
 
 SHORTEST_KEPT = 8
@@ -38,9 +40,28 @@ def spec_for(connection: Connection) -> ServerSpec:
         command=command,
         environment=_secrets(secrets.get("environment")),
         headers=headers,
+        oauth=_oauth(connection, server, secrets),
         era_hint=Era(era) if era else None,
         connect_timeout=server.connect_timeout,
         call_timeout=server.call_timeout,
+    )
+
+
+def signs_in(connection: Connection) -> bool:
+    """Whether this connection is authorized by a grant."""
+    kind = server_of(connection).auth_type
+    return kind == AuthType.OAUTH or (kind == AuthType.NONE and connection.signs_in)
+
+
+def _oauth(
+    connection: Connection, server: Connector | CustomServer, secrets: JSONObject
+) -> ServerAuth | None:
+    if not signs_in(connection):
+        return None
+    own = open_json(connection, "sealed_credentials")
+    given = secrets.get("oauth")
+    return oauth_choices.read(
+        server.auth_config, {**(given if isinstance(given, dict) else {}), **own}, url=server.url
     )
 
 
@@ -60,7 +81,7 @@ def kept_secrets(spec: ServerSpec) -> KnownSecrets:
 
 
 def _user_headers(connection: Connection, server: Connector | CustomServer) -> Mapping[str, Secret]:
-    if server.auth_type == AuthType.NONE:
+    if server.auth_type in {AuthType.NONE, AuthType.OAUTH}:
         return {}
     credentials = open_json(connection, "sealed_credentials")
     token = credentials.get("token")

@@ -10,6 +10,7 @@ from datetime import datetime
 from connectors.server_spec import AuthType
 from connectors.states import State
 from mcphub.core.types import JSONObject
+from oauth.forecast import Forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,10 @@ class AuthView:
     has_credentials: bool
     header_names: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    granted_scopes: tuple[str, ...] = ()
+    signed_in_as: str = ""
+    issuer: str = ""
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,7 @@ class ServerView:
     created_at: datetime
     catalog_version: int
     connection_id: uuid.UUID | None = None
+    authorization_url: str | None = None
     tools: tuple[ToolView, ...] = field(default=(), repr=False)
 
     @property

@@ -43,7 +43,7 @@ def check(credentials: JSONObject, auth_type: AuthType) -> None:
     """Raise InvalidInputError unless `credentials` fit the server's kind of authentication."""
     problems = [
         FieldProblem(path=f"/{key}", message="This is no credential.", code="unknown_field")
-        for key in sorted(credentials.keys() - {"token", "headers"})
+        for key in sorted(credentials.keys() - _known(auth_type))
     ]
     token = credentials.get("token")
     headers = credentials.get("headers")
@@ -53,6 +53,12 @@ def check(credentials: JSONObject, auth_type: AuthType) -> None:
         problems += _of_headers(headers, auth_type)
     if problems:
         raise InvalidInputError("The credentials cannot be used.", problems=problems)
+
+
+def _known(auth_type: AuthType) -> frozenset[str]:
+    if auth_type is AuthType.OAUTH:  # the client's, sent to its authorization server only
+        return frozenset({"token", "headers", "clientSecret"})
+    return frozenset({"token", "headers"})
 
 
 def is_reserved(name: str) -> bool:

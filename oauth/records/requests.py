@@ -103,10 +103,10 @@ def _fits(row: AuthorizationRequest, visitor: Visitor, subject_key: UUID | None)
         return False
     if subject_key is not None and row.subject_key != subject_key:
         return False
-    if row.browser_hash and row.browser_hash not in map(digest, visitor.browser_keys):
-        return False
     if visitor.member_id is not None:
         return visitor.member_id == row.member_id
+    if row.browser_hash and row.browser_hash not in map(digest, visitor.browser_keys):
+        return False
     if row.member.user_id is not None:
         return visitor.user_id == row.member.user_id
     return bool(row.browser_hash)

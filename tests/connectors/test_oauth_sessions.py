@@ -42,7 +42,8 @@ def stack(transactional_db: None, redis: Redis) -> Iterator[Stack]:
 
 @pytest.fixture
 def server() -> Iterator[ProtectedMcp]:
-    with ProtectedMcp() as running:
+    running = ProtectedMcp()
+    with running:
         yield running
 
 
@@ -54,9 +55,8 @@ class Desk:
     server: ProtectedMcp
     person: Person
 
-    def add(self, auth_type: str = "oauth", **fields: object) -> Connection:
-        url = self.server.mcp_url
-        return add_server(self.person.principal, url, auth_type=auth_type, **fields)
+    def add(self, auth_type: str = "oauth") -> Connection:
+        return add_server(self.person.principal, self.server.mcp_url, auth_type=auth_type)
 
     def connect(self, row: Connection) -> Connection:
         """Connect as a member does; returns the row when the attempt is over."""
@@ -209,12 +209,13 @@ def test_more_scopes_are_asked_for_and_then_the_call_succeeds(desk: Desk) -> Non
 def test_steps_up_at_most_three_times(desk: Desk) -> None:
     row = desk.connected()
     desk.server.rules.step_up = {"write": "files:write"}
-    desk.server.rules.token_extra = {"scope": "files:read"}
     for _ in range(3):
         desk.stack.call(row, "write")
         desk.settled(row, State.AUTH_REQUIRED)
         desk.sign_in(row)
         desk.settled(row, State.CONNECTED)
+        for token in desk.server.access.values():
+            token.scope = "files:read"
 
     error = desk.stack.call(row, "write")
 

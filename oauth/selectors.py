@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -87,20 +86,6 @@ def addresses_for(principal: Principal, subject_keys: list[UUID]) -> dict[UUID, 
     )
     found = rows.order_by("id").values_list("subject_key", "pk")
     return {key: f"{settings.BASE_URL}/oauth/authorize/{pk}" for key, pk in found}
-
-
-def address_of(request_id: UUID) -> Secret | None:
-    """Return the address at the authorization server. Whoever asks may be anybody."""
-    row = AuthorizationRequest.unscoped.filter(pk=request_id, expires_at__gt=now()).first()
-    return unseal(row, "sealed_url") if row else None
-
-
-def known_among(subject_keys: Collection[UUID]) -> list[UUID]:
-    """Return those connections that have a grant or a sign-in that waits. Two queries."""
-    held = Grant.unscoped.filter(subject_key__in=subject_keys)
-    keys = set(held.values_list("subject_key", flat=True))
-    waiting = AuthorizationRequest.unscoped.filter(subject_key__in=subject_keys)
-    return sorted(keys | set(waiting.values_list("subject_key", flat=True)))
 
 
 def view_of(row: Grant) -> GrantView:

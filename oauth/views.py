@@ -15,10 +15,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
 from mcphub.core.errors import HubError
-from oauth import browsers, callbacks, flows, registration, return_urls, selectors
+from oauth import browsers, callbacks, flows, registration, return_urls
 from oauth.errors import AuthorizationRefusedError
 from oauth.flows import Callback, Completed
 from oauth.means import open_means
+from oauth.records import requests
 from oauth.records.requests import Visitor
 
 logger = logging.getLogger(__name__)
@@ -70,7 +71,7 @@ async def callback(request: HttpRequest, subject_key: UUID | None = None) -> Htt
 @require_GET
 def authorize(request: HttpRequest, request_id: UUID) -> HttpResponse:
     """Lead on to the authorization server; who comes back is checked by the callback."""
-    found = selectors.address_of(request_id)
+    found = requests.address_of(request_id)
     if found is None:
         return _page(request, FAILED)
     return _private(HttpResponseRedirect(found.value))

@@ -49,8 +49,8 @@ async def connect(request: HttpRequest, principal: Principal, server: str) -> Ht
 @async_view("POST", scope=Scope.SERVERS_CONNECT)
 async def complete_auth(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
     """Finish a sign-in for an app to which the browser came back; it shows its own credential."""
-    values = inputs.CompleteAuthInput.read(json_body(request, limit=body_limit()))
     row = await threads.run(selectors.connection_for, principal, server)
+    values = inputs.CompleteAuthInput.read(json_body(request, limit=body_limit()))
     callback = callbacks.read_url(values["callback_url"], subject_key=row.pk)
     async with open_means() as means:
         await flows.complete(means, callback, Visitor(member_id=principal.member_id))

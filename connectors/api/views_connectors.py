@@ -95,4 +95,5 @@ def secrets_of(values: dict[str, Any]) -> JSONObject | None:
     if secrets is None:
         return None
     oauth = {camel(name): text for name, text in secrets.items() if name != "headers"}
-    return {"headers": secrets.get("headers", {}), "oauth": oauth}
+    headers: JSONObject = {"headers": secrets.get("headers", {})}
+    return {**headers, "oauth": oauth} if oauth else headers

@@ -20,9 +20,9 @@ from connectors.services.transitions import transition
 from connectors.states import State
 from mcphub.core.errors import HubError, UnavailableError
 from oauth import flows
-from oauth import selectors as authorizations
 from oauth.means import open_means
 from oauth.names import LostReason
+from oauth.records import requests
 from oauth.signals import Ids
 
 logger = logging.getLogger(__name__)
@@ -42,8 +42,8 @@ def on_completed(*, ids: Ids, **rest: object) -> None:
     if not row.is_wanted:
         events.announce_server(row)
         return
+    transition(row.pk, State.AUTH_PENDING, expect=[State.AUTH_REQUIRED])
     with transaction.atomic():
-        transition(row.pk, State.AUTH_PENDING, expect=[State.AUTH_REQUIRED])
         reopening.reopen(row)
 
 
@@ -72,7 +72,7 @@ def revoke_after_commit(
     connection_ids: Collection[UUID], reason: LostReason = LostReason.REVOKED
 ) -> None:
     """End the grants of connections, at the authorization server as well, after the commit."""
-    known = authorizations.known_among(connection_ids)
+    known = requests.known_among(connection_ids)
     if known:
         transaction.on_commit(lambda: _revoke_all(known, reason))
 

@@ -18,7 +18,7 @@ PASSING_CODES = frozenset({"upstream_unreachable", "timeout", "session_lost", "o
 """Codes of UpstreamError after which a later attempt may succeed."""
 
 HINTS = {
-    "authorization_needed": "Sign in at, or enter valid credentials for, this server.",
+    "authorization_needed": "Enter valid credentials for this server, then connect again.",
     "no_oauth_metadata": "The server wants a sign-in and does not say where: give it a token.",
     "registration_unusable": "Register the hub at the provider and enter the client id.",
     "auth_temporarily_unavailable": "The tokens are kept; the provider cannot be reached.",
@@ -59,8 +59,8 @@ def last_error(error: HubError) -> JSONObject:
         "retryable": may_pass(error) or needs_authorization(error),
         "hint": HINTS.get(error.problem_code),
     }
-    if isinstance(error, GrantLostError) and error.reason is not None:
-        shown["reason"] = error.reason.value
+    if isinstance(error, GrantLostError):
+        shown |= {**error.extra, "hint": "Sign in at the address of `authorizationUrl`."}
     if isinstance(error, ProtocolError):
         shown["rpcCode"] = error.rpc.code
     return shown

@@ -105,10 +105,10 @@ class Keeper:
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
         """Send one request on the open session. Raises HubError, unsent when there is none."""
+        key = self.host.key_of(connection_id)
         try:
             return await self.host.request(connection_id, request)
         except AuthorizationNeededError as exc:
-            key = self.host.key_of(connection_id)
             raise exc if key is None else await self._sign_ins.refused(key, exc, request) from exc
 
     async def ensure_open(self, connection_id: uuid.UUID) -> None:

@@ -20,10 +20,10 @@ from connectors.services import authorizations, connections, connectors, custom_
 from connectors.states import State
 from mcphub.core.errors import AuthorizationNeededError
 from oauth import callbacks, flows
-from oauth import selectors as grants
 from oauth.means import open_means
 from oauth.models import AuthorizationRequest, Grant
 from oauth.names import LostReason
+from oauth.records import requests
 from oauth.records.requests import Visitor
 from tests.connectors.session_stack import Stack, add_server, running_worker
 from tests.fakes.auth_server import Answer
@@ -70,7 +70,7 @@ class Desk:
         address = self.view(row).authorization_url
         assert address is not None
         request_id = UUID(urlsplit(address).path.rpartition("/")[2])
-        at_provider = grants.address_of(request_id)
+        at_provider = requests.address_of(request_id)
         assert at_provider is not None
         back = httpx.get(at_provider.value, follow_redirects=False).headers["location"]
         async_to_sync(self._complete)(back, row.pk)
@@ -267,7 +267,7 @@ def test_signing_in_after_disconnecting_does_not_connect(desk: Desk) -> None:
     row = desk.connect(desk.add())
     address = AuthorizationRequest.unscoped.get(subject_key=row.pk)
     connections.disconnect(desk.person.principal, row)
-    found = grants.address_of(address.pk)
+    found = requests.address_of(address.pk)
     assert found is not None
 
     back = httpx.get(found.value, follow_redirects=False).headers["location"]

@@ -82,18 +82,24 @@ def hub(home: Path, valkey: object) -> Iterator[RunningHub]:
         yield hub
 
 
-def person_at(hub: RunningHub, server: ProtectedMcp) -> Person:
+def browser_at(hub: RunningHub) -> httpx.Client:
+    """Return a browser that is logged in; the link works once."""
     browser = httpx.Client(trust_env=False, timeout=30.0)
     browser.get(hub.ready.admin_url, follow_redirects=True)
     hub.clients.append(browser)
-    return Person(hub, Api(hub.client()), browser, server)
+    return browser
+
+
+@pytest.fixture(scope="module")
+def browser(hub: RunningHub) -> httpx.Client:
+    return browser_at(hub)
 
 
 @pytest.fixture
-def person(hub: RunningHub) -> Iterator[Person]:
+def person(hub: RunningHub, browser: httpx.Client) -> Iterator[Person]:
     server = ProtectedMcp()
     with server:
-        person = person_at(hub, server)
+        person = Person(hub, Api(hub.client()), browser, server)
         person.add()
         yield person
         person.remove()
@@ -101,10 +107,9 @@ def person(hub: RunningHub) -> Iterator[Person]:
 
 def is_state(state: str) -> Callable[[Event], bool]:
     def check(event: Event) -> bool:
-        return (
-            event["type"] == "server.state"
-            and event["server"]["id"] == SLUG
-            and event["server"]["connectionState"] == state
+        server = event.get("server", {})
+        return event["type"] == "server.state" and bool(
+            (server["id"], server["connectionState"]) == (SLUG, state)
         )
 
     return check
@@ -132,9 +137,7 @@ def test_app_that_owns_the_redirect_completes_with_its_key(person: Person) -> No
     led_on = person.browser.get(person.address())
     back = httpx.get(led_on.headers["location"]).headers["location"]
 
-    done = person.api.http.post(
-        f"/api/v1/servers/{SLUG}/complete-auth", json={"callbackUrl": back}
-    )
+    done = person.api.http.post(f"/api/v1/servers/{SLUG}/complete-auth", json={"callbackUrl": back})
 
     assert done.status_code == 200, done.text
     person.becomes("connected")
@@ -200,7 +203,7 @@ def test_full_restart_with_an_expired_token_asks_nobody(home: Path, valkey: obje
     own = environment() | {"MCPHUB_REDIS_PREFIX": f"again{os.getpid()}"}
     with server:
         with running(home / "again", "--workers", "1", **own) as hub:
-            person = person_at(hub, server)
+            person = Person(hub, Api(hub.client()), browser_at(hub), server)
             person.add()
             person.walk(person.address())
             person.becomes("connected")
@@ -224,7 +227,7 @@ def test_no_secret_is_anywhere_but_sealed(person: Person) -> None:
         at_provider = led_on.headers["location"]
         texts.append(person.walk(at_provider).text)
         texts += map(json.dumps, events_of(socket, is_state("connected")))
-        assert "at-" not in person.api.text(SLUG, "leak")
+        assert "at-" in person.api.text(SLUG, "leak")  # the server's own words, to its caller
         person.server.end_access_tokens()
         person.api.call(SLUG, "leak")
         person.server.end_access_tokens()

@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Collection
 
 from asgiref.sync import sync_to_async
+from django.core.checks import Tags, register
 
 from connectors import selectors
 from connectors.selectors.usage import figures_for
-from connectors.services import authorizations
+from connectors.services import authorizations, oauth_risks
 from mcphub.core.errors import NotFoundError
 from oauth import signals
 from tenants import usage
@@ -19,6 +20,7 @@ from tracing import topics
 
 def connect() -> None:
     """Answer for topics, usage and ends of sign-ins; called once, when the apps are ready."""
+    register(oauth_risks.check_presets, Tags.database)
     usage.register(figures_for)
     signals.authorization_completed.connect(authorizations.on_completed)
     signals.authorization_lost.connect(authorizations.on_lost)

@@ -264,7 +264,7 @@ class Keeper:
             return HeldElsewhereError(claim.holder)
         if claim.outcome is Outcome.UNWANTED:
             await self._let_go(connection_id)
-            return selectors.NotConnectedError()
+            return claim.fault or selectors.NotConnectedError()
         return session_closed()
 
     async def _open_leased(self, claim: Claim, lease: Lease, kept: Kept) -> HubError | None:

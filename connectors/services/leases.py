@@ -26,7 +26,7 @@ from connectors.services.transitions import Fence, transition
 from connectors.states import State
 from connectors.upstream.session import Opened
 from mcphub.core import clock
-from mcphub.core.errors import HubError, UnavailableError
+from mcphub.core.errors import AuthorizationNeededError, HubError, UnavailableError
 from mcphub.core.types import JSONObject
 from tracing.secrets import NO_SECRETS, KnownSecrets
 
@@ -38,6 +38,7 @@ class StdioDisabledError(HubError):
 
 
 OPENABLE = (State.CONNECTING, State.CONNECTED)
+WAITING = (State.AUTH_REQUIRED, State.AUTH_PENDING)
 LARGEST_INFO = 32 << 10
 HANDED_AT_ONCE = 25
 
@@ -67,7 +68,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """`lease` and `spec` when taken (`fault` instead of `spec` if its secrets cannot be read)."""
+    """`lease` and `spec` when taken (`fault` instead of `spec` if its secrets cannot be read).
+
+    `fault` of an unwanted one says why a session cannot be opened now, where that is known.
+    """
 
     outcome: Outcome
     holder: str = ""
@@ -100,7 +104,9 @@ def claim(
         .first()
     )
     if row is None or not row.is_wanted or State(row.state) not in OPENABLE:
-        return Claim(outcome=Outcome.UNWANTED)
+        needs_person = row is not None and row.is_wanted and State(row.state) in WAITING
+        fault = AuthorizationNeededError() if needs_person else None
+        return Claim(outcome=Outcome.UNWANTED, fault=fault)
     if row.held_by not in {"", worker} and is_alive(row.held_by):
         return Claim(outcome=Outcome.ELSEWHERE, holder=row.held_by)
     is_connected = row.state == State.CONNECTED.value

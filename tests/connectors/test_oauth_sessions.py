@@ -16,8 +16,15 @@ from redis import Redis
 from connectors import selectors
 from connectors.models import Connection, Connector
 from connectors.server_spec import AuthType
-from connectors.services import authorizations, connections, connectors, custom_servers
+from connectors.services import (
+    authorizations,
+    connections,
+    connectors,
+    custom_servers,
+    recovery,
+)
 from connectors.states import State
+from mcphub.core.clock import now
 from mcphub.core.errors import AuthorizationNeededError
 from oauth import callbacks, flows
 from oauth.means import open_means
@@ -25,6 +32,7 @@ from oauth.models import AuthorizationRequest, Grant
 from oauth.names import LostReason
 from oauth.records import requests
 from oauth.records.requests import Visitor
+from oauth.signals import authorization_completed
 from tests.connectors.session_stack import Stack, add_server, running_worker
 from tests.fakes.auth_server import Answer
 from tests.fakes.oauth_mcp import ProtectedMcp
@@ -174,6 +182,7 @@ def test_revoked_authorization_asks_for_a_new_sign_in(desk: Desk) -> None:
     error = desk.stack.call(row, "read")
 
     assert isinstance(error, AuthorizationNeededError)
+    assert desk.view(row).authorization_url
     desk.settled(row, State.AUTH_REQUIRED)
     assert row.last_error is not None
     assert row.last_error["reason"] == LostReason.REFRESH_REFUSED.value
@@ -317,3 +326,19 @@ def test_admin_revocation_asks_the_member_to_sign_in(desk: Desk) -> None:
 
     desk.settled(row, State.AUTH_REQUIRED)
     assert desk.view(row).authorization_url
+
+
+def test_sign_in_whose_end_reached_nobody_is_found_by_the_sweep(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = desk.connect(desk.add())
+    receivers: list[object] = []
+    monkeypatch.setattr(authorization_completed, "receivers", receivers)
+    authorization_completed.sender_receivers_cache.clear()
+    desk.sign_in(row)
+    Connection.unscoped.filter(pk=row.pk).update(updated_at=now() - timedelta(seconds=6))
+    Grant.unscoped.filter(subject_key=row.pk).update(issued_at=now())
+
+    recovery.sweep_leases()
+
+    desk.settled(row, State.CONNECTED)

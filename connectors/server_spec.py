@@ -49,6 +49,8 @@ class ServerSpec:
     headers: Mapping[str, Secret] = field(default_factory=dict)
     oauth: ServerAuth | None = None
     """Set when requests carry the token of a grant."""
+    tokens: list[str] = field(default_factory=list, repr=False, compare=False)
+    """The last ones that this session has sent: secrets that its server may repeat."""
     era_hint: Era | None = None
     """Era that was detected before; re-checked when it fails."""
     connect_timeout: float = 10.0

@@ -69,7 +69,7 @@ def secret_texts(spec: ServerSpec) -> list[str]:
     """Every secret of a spec, for the redaction of traces."""
     values = [secret.value for secret in (*spec.headers.values(), *spec.environment.values())]
     bare = [value.split(" ", 1)[1] for value in values if value.lower().startswith("bearer ")]
-    return [*values, *bare]
+    return [*values, *bare, *spec.tokens]
 
 
 def kept_secrets(spec: ServerSpec) -> KnownSecrets:

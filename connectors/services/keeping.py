@@ -92,7 +92,6 @@ class Keeper:
         self._steps = StepBook(host, threads)
         self._sign_ins = SignIns(self.worker, host, threads, self.open)
         self._sign_ins.on_token = self._traces.hide
-        host.tokens = self._sign_ins.token
         self._logs = ServerLogs()
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False

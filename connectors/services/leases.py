@@ -52,7 +52,13 @@ class Lease:
     auto_reconnect: bool
     attempt: int
     server: tuple[type[Connector | CustomServer], uuid.UUID]
-    secrets: KnownSecrets = NO_SECRETS
+    spec: ServerSpec | None = None
+
+    @property
+    def secrets(self) -> KnownSecrets:
+        """What is hidden in everything that is kept of the server."""
+        return NO_SECRETS if self.spec is None else selectors.kept_secrets(self.spec)
+
     """What the server may repeat and nobody may store in clear."""
 
 
@@ -137,7 +143,7 @@ def _taken(row: Connection, fence: Fence) -> Claim:
         spec = selectors.spec_for(row)
     except HubError as exc:
         return Claim(outcome=Outcome.TAKEN, lease=lease, fault=exc)
-    lease = replace(lease, secrets=selectors.kept_secrets(spec))
+    lease = replace(lease, spec=spec)
     if spec.transport is Transport.STDIO and not settings.STDIO_ENABLED:
         return Claim(outcome=Outcome.TAKEN, lease=lease, fault=StdioDisabledError())
     return Claim(outcome=Outcome.TAKEN, lease=lease, spec=spec)

@@ -51,33 +51,29 @@ class Traces:
         """Hide these arguments of the session's tools from now on."""
         self._secrets[key] = secrets
 
-    def hide(self, key: SessionKey, token: str) -> None:
-        """Hide this token, and the one before it, from now on."""
+    def hide(self, key: SessionKey) -> None:
+        """Hide the secrets that the session has by now."""
         trace = self._sessions.get(key)
         if trace is None:
             trace = self._sessions[key] = _Trace(key)
-        trace.hide(token)
+        trace.hide(key)
 
 
 class _Trace:
     """One session: answers carry no method, so the requests are remembered until then."""
 
     def __init__(self, key: SessionKey) -> None:
-        self._texts = selectors.secret_texts(key.spec)
         self._session = TracedSession(
             tenant_id=key.spec.tenant_id,
             member_id=key.spec.member_id,
             connection_id=key.spec.connection_id,
             server=key.spec.slug,
-            secrets=self._texts,
+            secrets=selectors.secret_texts(key.spec),
         )
-        self._tokens: tuple[str, ...] = ()
         self._asked: OrderedDict[tuple[str, JSONValue], tuple[str, frozenset[str]]] = OrderedDict()
 
-    def hide(self, token: str) -> None:
-        if token not in self._tokens:
-            self._tokens = (*self._tokens[-1:], token)
-            self._session.know([*self._texts, *self._tokens])
+    def hide(self, key: SessionKey) -> None:
+        self._session.know(selectors.secret_texts(key.spec))
 
     def record(self, seen: SeenMessage, secrets: ToolSecrets) -> None:
         method, names = self._explain(seen, secrets)

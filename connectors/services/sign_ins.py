@@ -70,8 +70,9 @@ class SignIns:
         self._served: WeakSet[SessionKey] = WeakSet()
         self._host = host
         self._threads = threads
-        self.on_token: Callable[[SessionKey, str], None] = _ignore
-        """Called with every token that is handed out, so that traces can hide it."""
+        self.on_token: Callable[[SessionKey], None] = _ignore
+        """Called when `key.spec.tokens` has another one, so that traces can hide it."""
+        host.tokens = self.token
 
     async def token(self, key: SessionKey, *, rejected: str | None = None) -> Secret:
         """Return a token for one session's requests. Raises as `bearer.access_token`.
@@ -84,7 +85,10 @@ class SignIns:
         token = await bearer.access_token(
             self._means, key.connection_id, server_url=key.spec.url, rejected=rejected
         )
-        self.on_token(key, token.value)
+        known = key.spec.tokens
+        if token.value not in known:
+            known[:] = [*known[-1:], token.value]
+            self.on_token(key)
         return token
 
     async def after_opening(self, spec: ServerSpec | None, error: HubError) -> HubError:
@@ -222,5 +226,5 @@ def _note_signs_in(connection_id: uuid.UUID) -> None:
     Connection.unscoped.filter(pk=connection_id).update(signs_in=True)
 
 
-def _ignore(key: SessionKey, token: str) -> None:
-    del key, token
+def _ignore(key: SessionKey) -> None:
+    del key

@@ -133,7 +133,7 @@ def auth_of(context: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
     if "private_key_pem" in context:
         secrets["privateKey"] = context["private_key_pem"]
         auth["tokenEndpointAuthMethod"] = "private_key_jwt"
-    if SCENARIO == "auth/2025-03-26-oauth-endpoint-fallback":
+    if SCENARIO.startswith("auth/2025-03-26"):
         auth["allowLegacyDiscovery"] = True
     return auth, secrets
 

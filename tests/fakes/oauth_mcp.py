@@ -9,7 +9,8 @@ from typing import Any
 from tests.fakes.auth_server import Answer, AuthServer, Seen
 
 TOOLS = ("read", "write", "leak")
-"""`leak` answers the token that it was called with."""
+"""`leak` answers the token that it was called with; all descriptions repeat it too."""
+SCHEMA = {"type": "object"}
 
 
 class ProtectedMcp(AuthServer):
@@ -38,8 +39,8 @@ class ProtectedMcp(AuthServer):
                 }
             }
         if method == "tools/list":
-            schema = {"type": "object"}
-            return {"result": {"tools": [{"name": n, "inputSchema": schema} for n in TOOLS]}}
+            told = {"description": seen.headers.get("authorization"), "inputSchema": SCHEMA}
+            return {"result": {"tools": [{"name": name, **told} for name in TOOLS]}}
         if method == "tools/call":
             self.executed += 1
             token = seen.headers.get("authorization", "")

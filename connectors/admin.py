@@ -94,8 +94,9 @@ class ConnectorForm(ConnectorFormBase):
         entered: JSONObject = {
             "headers": self.cleaned_data.get("secret_headers") or {},
             "environment": self.cleaned_data.get("secret_environment") or {},
-            "oauth": self._oauth,
         }
+        if self._oauth:
+            entered["oauth"] = self._oauth
         if any(entered.values()):
             return entered
         return {} if self.cleaned_data.get("drop_secrets") else None

@@ -13,6 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
+from threading import Event
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -23,6 +24,7 @@ CONTEXT: Mapping[str, Any] = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT"
 MOST_ROUNDS = 8
 """The command never refuses to sign in once more: it is the hub that has to stop."""
 MOST_HOPS = 12
+PAUSE = Event()
 MACHINES = frozenset({"auth/client-credentials-jwt", "auth/client-credentials-basic"})
 MOVING = frozenset({"connecting", "authPending"})
 
@@ -76,7 +78,7 @@ class Hub:
                 self.sign_in(address)
             elif state not in MOVING:
                 raise FailedError(f"{state}: {server['lastError']}")
-            time.sleep(0.1)
+            PAUSE.wait(0.1)
         raise FailedError("time is up")
 
     def sign_in(self, address: str) -> None:

@@ -15,11 +15,11 @@ from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 
 from connectors import events
 from connectors.models import Connection, Connector, CustomServer, ToolCall
-from connectors.services import connections, connectors
+from connectors.services import connections, connectors, oauth_risks
 from connectors.states import State
 from mcphub.core.errors import ConflictError, HubError, InvalidInputError
 from mcphub.core.types import JSONObject
@@ -72,6 +72,16 @@ class ConnectorForm(ConnectorFormBase):
         widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off"}),
         help_text="For stdio: one per line, such as <code>TOKEN=value</code>.",
     )
+    client_secret = forms.CharField(
+        required=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="For OAuth: of the client whose <code>clientId</code> is in the configuration.",
+    )
+    private_key = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off"}),
+        help_text="For OAuth with <code>private_key_jwt</code>: PEM or JWK.",
+    )
     drop_secrets = forms.BooleanField(required=False, help_text="Remove the stored secrets.")
 
     class Meta:
@@ -105,9 +115,17 @@ class ConnectorForm(ConnectorFormBase):
             "headers": self.cleaned_data.get("secret_headers") or {},
             "environment": self.cleaned_data.get("secret_environment") or {},
         }
+        if self._oauth:
+            entered["oauth"] = self._oauth
         if any(entered.values()):
             return entered
         return {} if self.cleaned_data.get("drop_secrets") else None
+
+    @property
+    def _oauth(self) -> JSONObject:
+        names = {"clientSecret": "client_secret", "privateKey": "private_key"}
+        entered = {name: self.cleaned_data.get(field) for name, field in names.items()}
+        return {name: text for name, text in entered.items() if text}
 
     def _post_clean(self) -> None:
         super()._post_clean()  # type: ignore[misc]  # Django's hook after the instance is filled
@@ -148,7 +166,7 @@ class ConnectorAdmin(RowAdmin):
     list_select_related = ("tenant",)
     search_fields = ("name", "slug", "url")
     prepopulated_fields = {"slug": ("name",)}
-    readonly_fields = ("icon_preview", "has_secrets")
+    readonly_fields = ("icon_preview", "has_secrets", "risks")
     fieldsets = (
         (None, {"fields": ("name", "slug", "tenant", "description", "is_enabled", "order")}),
         ("Icon", {"fields": ("icon", "icon_preview")}),
@@ -159,9 +177,12 @@ class ConnectorAdmin(RowAdmin):
                 "fields": (
                     "auth_type",
                     "auth_config",
+                    "risks",
                     "has_secrets",
                     "secret_headers",
                     "secret_environment",
+                    "client_secret",
+                    "private_key",
                     "drop_secrets",
                 )
             },
@@ -195,6 +216,11 @@ class ConnectorAdmin(RowAdmin):
     @admin.display(description="secrets stored", boolean=True)
     def has_secrets(self, row: Connector) -> bool:
         return row.sealed_secrets is not None
+
+    @admin.display(description="risks of the choices")
+    def risks(self, row: Connector) -> str:
+        found = [(risk.text, risk.hint) for risk in oauth_risks.risks_for(row)]
+        return format_html_join("", "<p>{} {}</p>", found) or "-"
 
     @admin.display(description="connections", ordering="connection_number")
     def connection_count(self, row: Any) -> int:

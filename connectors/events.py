@@ -194,7 +194,7 @@ class ToolChanges:
 
 
 def announce_server(connection: Connection) -> None:
-    """Send `server.state` with the connection as it is stored after the commit; up to 4 queries."""
+    """Send `server.state` with the connection as it is stored after the commit; up to 6 queries."""
 
     def publish() -> None:
         owner = owner_of(connection)
@@ -202,8 +202,9 @@ def announce_server(connection: Connection) -> None:
         if row is not None:
             tools = selectors.tools_for(owner, row) if row.state == "connected" else None
             pending = selectors.pending_of(owner, [row.pk]).get(row.pk, ())
-            payload = server_payload(replace(selectors.view_of(row), pending=pending))
-            payload["pendingElicitations"] = [view.told for view in pending]
+            view = replace(selectors.view_of(row), pending=pending)
+            payload = server_payload(*selectors.with_authorizations(owner, [view]))
+            payload["pendingElicitations"] = [question.told for question in pending]
             payload["tools"] = _small(tools)
             _publish(owner, {"type": "server.state", "server": payload})
 
@@ -314,14 +315,9 @@ def server_payload(view: selectors.ServerView) -> ServerPayload:
         "nextAction": view.next_action,
         "lastError": view.last_error,
         "tools": [tool.wire for tool in view.tools],
-        "authorizationUrl": None,
+        "authorizationUrl": view.authorization_url,
         "pendingElicitations": [question.wire for question in view.pending],
-        "auth": {
-            "type": view.auth.type.value,
-            "hasCredentials": view.auth.has_credentials,
-            "headerNames": list(view.auth.header_names),
-            "scopes": list(view.auth.scopes),
-        },
+        "auth": view.auth.wire,
         "transport": view.transport,
         "protocolVersion": view.protocol_version or None,
         "serverInfo": view.server_info,

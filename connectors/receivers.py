@@ -5,19 +5,26 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection
 
+from django.core.checks import Tags, register
+
 from connectors import selectors
 from connectors.selectors.usage import figures_for
+from connectors.services import authorizations, oauth_risks
 from mcphub.core.errors import NotFoundError
 from mcphub.core.offload import in_thread
+from oauth import signals
 from tenants import connect_sessions, usage
 from tenants.principal import Principal
 from tracing import topics
 
 
 def connect() -> None:
-    """Answer for topics, usage and connect sessions; called once, when the apps are ready."""
+    """Answer for topics, usage, connect sessions and ends of sign-ins; called once, at start."""
+    register(oauth_risks.check_presets, Tags.database)
     usage.register(figures_for)
     connect_sessions.register_connectors(selectors.preset_slugs)
+    signals.authorization_completed.connect(authorizations.on_completed)
+    signals.authorization_lost.connect(authorizations.on_lost)
     topics.register_topic("server", has_server)
     topics.register_topic("call", has_call)
     topics.register_visible_servers(visible_servers)

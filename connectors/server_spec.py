@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from mcphub.core.crypto import Secret
 from mcphub.core.types import JSONObject
+from oauth.server_auth import ServerAuth
 
 
 class Transport(StrEnum):
@@ -77,6 +78,10 @@ class ServerSpec:
     command: tuple[str, ...] = ()
     environment: Mapping[str, Secret] = field(default_factory=dict)
     headers: Mapping[str, Secret] = field(default_factory=dict)
+    oauth: ServerAuth | None = None
+    """Set when requests carry the token of a grant."""
+    tokens: list[str] = field(default_factory=list, repr=False, compare=False)
+    """The last ones that this session has sent: secrets that its server may repeat."""
     era_hint: Era | None = None
     """Era that was detected before; re-checked when it fails."""
     connect_timeout: float = 10.0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import uuid
+
 from celery import shared_task
 
 from connectors import queue
-from connectors.services import here, reaper, recovery, retention
+from connectors.services import authorizations, here, reaper, recovery, retention
 from mcphub.core.once import once_per
+from oauth.names import LostReason
 
 
 @shared_task(name=queue.CONNECT)
@@ -17,6 +20,11 @@ def connect(connection_id: str) -> None:
 @shared_task(name=queue.DISCONNECT)
 def disconnect(connection_id: str) -> None:
     here.close_connection(connection_id)
+
+
+@shared_task(name=queue.REVOKE)
+def revoke(connection_id: str, reason: str) -> None:
+    authorizations.revoke(uuid.UUID(connection_id), LostReason(reason))
 
 
 @shared_task(name=queue.RECOVER)

@@ -17,9 +17,9 @@ def cookie_name() -> str:
     return f"__Host-{COOKIE}" if settings.IS_HTTPS else COOKIE
 
 
-def bind(response: HttpResponseBase) -> str:
-    """Give the browser a fresh secret; returns it for `flows.Start.browser`."""
-    secret = ids.new_secret()
+def bind(response: HttpResponseBase, known: str = "") -> str:
+    """Give the browser a secret, or `known` again; returns it for `flows.Start.browser`."""
+    secret = known or ids.new_secret()
     response.set_cookie(
         cookie_name(),
         secret,

@@ -70,6 +70,8 @@ class Start:
     redirect_uri: str
     browser: str = field(default="", repr=False)
     """What the browser will show again at the callback; "" needs the same logged-in user there."""
+    browser_hash: str = ""
+    """As `browser`, by whoever knows only its `records.requests.digest`."""
     return_url: str = ""
     challenge: str = ""
     """`WWW-Authenticate` of the refusal that led here."""
@@ -255,7 +257,9 @@ def _check_owner(principal: Principal, held: Snapshot | None) -> None:
 def _check_step_ups(asked: BearerChallenge, held: Snapshot | None, start: Start) -> None:
     if not asked.wants_more_scopes or held is None:
         return
-    if held.step_ups.get(_operation(start), 0) >= MOST_STEP_UPS:
+    # Where not even a session opens, the sign-in before it was the first of three.
+    most = MOST_STEP_UPS if start.operation else MOST_STEP_UPS - 1
+    if held.step_ups.get(_operation(start), 0) >= most:
         error = InsufficientScopeError()
         error.extra = {"neededScopes": list(asked.scopes), "grantedScopes": list(held.scopes)}
         raise error
@@ -290,7 +294,7 @@ def _request(
         tenant_id=principal.tenant_id,
         member_id=principal.member_id,
         subject_key=start.subject_key,
-        browser_hash=requests.digest(start.browser) if start.browser else "",
+        browser_hash=requests.digest(start.browser) if start.browser else start.browser_hash,
         issuer=server.issuer,
         must_name_issuer=server.names_issuer,
         token_endpoint=server.token_endpoint,

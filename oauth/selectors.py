@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
+
 from mcphub.core.clock import now
 from mcphub.core.crypto import Secret
 from oauth.forecast import Forecast, Known, forecast
@@ -72,6 +74,18 @@ def pending_for(principal: Principal, subject_key: UUID) -> PendingView | None:
         scopes=tuple(row.scopes),
         expires_at=row.expires_at,
     )
+
+
+def addresses_for(principal: Principal, subject_keys: list[UUID]) -> dict[UUID, str]:
+    """Return by connection where the principal can sign in now. One query.
+
+    These are addresses of the hub that lead on: the state stays out of events, Redis and problems.
+    """
+    rows = AuthorizationRequest.objects.of(principal).filter(
+        member_id=principal.member_id, subject_key__in=subject_keys, expires_at__gt=now()
+    )
+    found = rows.order_by("id").values_list("subject_key", "pk")
+    return {key: f"{settings.BASE_URL}/oauth/authorize/{pk}" for key, pk in found}
 
 
 def view_of(row: Grant) -> GrantView:

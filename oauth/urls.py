@@ -9,5 +9,6 @@ from oauth import views
 urlpatterns = [
     path("callback", views.callback, name="oauth-callback"),
     path("mcp/<uuid:subject_key>/callback", views.callback, name="oauth-callback-of"),
+    path("authorize/<uuid:request_id>", views.authorize, name="oauth-authorize"),
     path("client.json", views.client_document, name="oauth-client"),
 ]

@@ -19,6 +19,7 @@ from oauth import browsers, callbacks, flows, registration, return_urls
 from oauth.errors import AuthorizationRefusedError
 from oauth.flows import Callback, Completed
 from oauth.means import open_means
+from oauth.records import requests
 from oauth.records.requests import Visitor
 
 logger = logging.getLogger(__name__)
@@ -64,6 +65,16 @@ async def callback(request: HttpRequest, subject_key: UUID | None = None) -> Htt
         logger.info("sign-in failed code=%s", exc.problem_code)
         return _page(request, FAILED)
     return _back(completed.return_url, "connected") or _page(request, CONNECTED)
+
+
+@never_cache
+@require_GET
+def authorize(request: HttpRequest, request_id: UUID) -> HttpResponse:
+    """Lead on to the authorization server; who comes back is checked by the callback."""
+    found = requests.address_of(request_id)
+    if found is None:
+        return _page(request, FAILED)
+    return _private(HttpResponseRedirect(found.value))
 
 
 @require_safe

@@ -24,6 +24,7 @@ from connectors.services import tool_calls
 from connectors.services.tool_calls import CallOutcome, CallRequest, Submitted
 from mcphub.api.problems import PROBLEMS
 from mcphub.core.errors import (
+    AuthorizationNeededError,
     FieldProblem,
     HubError,
     InvalidInputError,
@@ -80,6 +81,7 @@ class Ran:
     outcome: CallOutcome | None
     has_waited: bool = False
     notes: Mapping[str, str] = field(default_factory=dict)
+    authorization_url: str | None = None
 
 
 def read_tool_call(body: JSONObject, tool: str) -> Wanted:
@@ -171,7 +173,11 @@ async def run(principal: Principal, target: CallTarget, wanted: Wanted) -> Ran:
         body_hash=wanted.body_hash,
         will_wait=wanted.wait > 0,
     )
-    submitted = await tool_calls.submit(principal, target.connection, request)
+    try:
+        submitted = await tool_calls.submit(principal, target.connection, request)
+    except AuthorizationNeededError as exc:
+        exc.extra = {"authorizationUrl": await _address(principal, target)}
+        raise
     if submitted.is_replayed:
         notes["Idempotent-Replayed"] = "true"
     outcome = None
@@ -179,8 +185,21 @@ async def run(principal: Principal, target: CallTarget, wanted: Wanted) -> Ran:
         outcome = await tool_calls.wait(submitted.id, wanted.wait)
         if outcome is not None and outcome.status is CallStatus.INPUT_REQUIRED:
             outcome = None  # a person is asked, which takes longer than anybody waits here
-    has_waited = wanted.wait > 0
-    return Ran(submitted=submitted, outcome=outcome, has_waited=has_waited, notes=notes)
+    address = None
+    if outcome is not None and outcome.problem_code == AuthorizationNeededError.code:
+        address = await _address(principal, target)
+    return Ran(
+        submitted=submitted,
+        outcome=outcome,
+        has_waited=wanted.wait > 0,
+        notes=notes,
+        authorization_url=address,
+    )
+
+
+async def _address(principal: Principal, target: CallTarget) -> str | None:
+    """Return where the member can sign in now."""
+    return await threads.run(selectors.authorization_url_for, principal, target.connection.id)
 
 
 def resolved(target: CallTarget, wanted: Wanted) -> Wanted:
@@ -199,7 +218,7 @@ async def answer(principal: Principal, ran: Ran) -> HttpResponse:
     call_id = str(ran.submitted.id)
     headers = {"Mcphub-Call-Id": call_id, **ran.notes}
     if ran.outcome is not None:
-        content = result_bytes(ran.outcome)
+        content = answer_bytes(ran)
         return HttpResponse(content, content_type="application/json", headers=headers)
     status = "queued"
     if ran.has_waited:
@@ -207,6 +226,18 @@ async def answer(principal: Principal, ran: Ran) -> HttpResponse:
         status = selectors.wire_status(row.status)
     headers["Location"] = f"/api/v1/calls/{call_id}"
     return JsonResponse({"id": call_id, "status": status}, status=202, headers=headers)
+
+
+def answer_bytes(ran: Ran) -> bytes:
+    """Return the result of a call that has ended. Raises as `result_bytes`."""
+    if ran.outcome is None:
+        raise CallEndedError("timeout", "The call has not ended.")
+    try:
+        return result_bytes(ran.outcome)
+    except CallEndedError as exc:
+        if ran.authorization_url is not None:
+            exc.extra = {**exc.extra, "authorizationUrl": ran.authorization_url}
+        raise
 
 
 def result_bytes(outcome: CallOutcome) -> bytes:

@@ -9,11 +9,13 @@ from urllib.parse import urlsplit
 from mcp_types import LoggingLevel
 from rest_framework import serializers
 
+from connectors import oauth_choices
 from connectors.provider_profiles import Format
 from connectors.server_spec import AuthType, Transport
 from connectors.services import header_rules, preset_rules
-from mcphub.api.serializers import Input
+from mcphub.api.serializers import Input, camel
 from mcphub.core import ids
+from oauth.names import ClientAuthMethod, GrantType
 
 CALL_STATUSES = (
     "queued",
@@ -109,7 +111,10 @@ class AnswerInput(Input):
 
 
 class AuthInput(Input):
-    """`none`; `bearer` with a token; `headers` with names and values; `oauth`."""
+    """`none`; `bearer` with a token; `headers` with names and values; `oauth`.
+
+    `clientId` and `clientSecret` are of a client that the member registered at the provider.
+    """
 
     type = serializers.ChoiceField(choices=AUTH_TYPES)
     token = TokenField(required=False)
@@ -117,6 +122,8 @@ class AuthInput(Input):
     scopes = serializers.ListField(
         child=serializers.CharField(max_length=200), max_length=100, required=False
     )
+    client_id = serializers.CharField(max_length=500, required=False)
+    client_secret = TokenField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         kind = attrs["type"]
@@ -124,6 +131,9 @@ class AuthInput(Input):
             raise serializers.ValidationError({"token": "Only with the type bearer."})
         if "headers" in attrs and kind != AuthType.HEADERS:
             raise serializers.ValidationError({"headers": "Only with the type headers."})
+        for name in ("client_id", "client_secret"):
+            if name in attrs and kind != AuthType.OAUTH:
+                raise serializers.ValidationError({camel(name): "Only with the type oauth."})
         return attrs
 
 
@@ -207,10 +217,17 @@ class SecretsInput(Input):
     """Operator or tenant secrets of a preset; write-only, replaced as a whole."""
 
     headers = HeadersField(required=False)
+    client_secret = TokenField(required=False)
+    private_key = serializers.CharField(
+        write_only=True, max_length=20_000, required=False, help_text="PEM or JWK."
+    )
 
 
 class ConnectorAuthInput(Input):
-    """What a member has to bring: nothing, a token, or values for these headers."""
+    """What a member has to bring: nothing, a token, values for these headers, or a sign-in.
+
+    The members after `scopes` are for `oauth` and leave the specification: see docs/oauth.md.
+    """
 
     type = serializers.ChoiceField(choices=AUTH_TYPES)
     header_names = serializers.ListField(
@@ -221,6 +238,20 @@ class ConnectorAuthInput(Input):
     scopes = serializers.ListField(
         child=serializers.CharField(max_length=200), max_length=100, required=False
     )
+    client_id = serializers.CharField(max_length=500, required=False)
+    issuer = serializers.CharField(max_length=2000, required=False)
+    extra_authorize_params = serializers.DictField(
+        child=serializers.CharField(max_length=500), required=False
+    )
+    resource = serializers.CharField(
+        max_length=2000, required=False, help_text="`auto`, `omit` or the value to send."
+    )
+    pkce = serializers.ChoiceField(choices=list(oauth_choices.PKCE), required=False)
+    allow_legacy_discovery = serializers.BooleanField(required=False)
+    token_endpoint_auth_method = serializers.ChoiceField(
+        choices=[method.value for method in ClientAuthMethod], required=False
+    )
+    grant_type = serializers.ChoiceField(choices=[kind.value for kind in GrantType], required=False)
 
 
 class ConnectorInput(ServerFieldsInput):

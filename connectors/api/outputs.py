@@ -46,11 +46,27 @@ class ToolOutput(Output):
     trusted = serializers.BooleanField(help_text="Always false: a stranger wrote the texts.")
 
 
+class ForecastOutput(Output):
+    will_refresh_at = serializers.DateTimeField(allow_null=True)
+    can_refresh = serializers.BooleanField()
+    ends_at = serializers.DateTimeField(
+        allow_null=True, help_text="When a person is needed, as far as is known."
+    )
+    reason = TEXT(allow_null=True, help_text="Why it cannot refresh, or why it waits.")
+
+
 class ServerAuthOutput(Output):
+    """The members after `scopes` are there for `oauth` only."""
+
     type = serializers.ChoiceField(choices=AUTH_TYPES)
     has_credentials = serializers.BooleanField()
     header_names = serializers.ListField(child=TEXT())
     scopes = serializers.ListField(child=TEXT())
+    granted_scopes = serializers.ListField(child=TEXT(), required=False)
+    signed_in_as = TEXT(allow_null=True, required=False)
+    issuer = TEXT(allow_null=True, required=False)
+    expires_at = serializers.DateTimeField(allow_null=True, required=False)
+    forecast = ForecastOutput(allow_null=True, required=False)
 
 
 class LastErrorOutput(Output):

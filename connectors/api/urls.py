@@ -49,7 +49,7 @@ urlpatterns: list[URLPattern] = [
     waiting("servers/<str:server>/ping", views_session.ping),
     waiting("servers/<str:server>/logging-level", views_session.logging_level),
     path("servers/<str:server>/disconnect", views_servers.DisconnectView.as_view()),
-    path("servers/<str:server>/complete-auth", views_servers.CompleteAuthView.as_view()),
+    waiting("servers/<str:server>/complete-auth", views_connecting.complete_auth),
     path("servers/<str:server>/connections", views_servers.NamedConnectionsView.as_view()),
     path("servers/<str:server>/timeline", views_servers.TimelineView.as_view()),
     waiting("servers/<str:server>/tools", views_catalog.tools),

@@ -14,6 +14,10 @@ from connectors.services.settling import settling
 from mcphub.api.asynchronous import json_body
 from mcphub.api.parsers import body_limit
 from mcphub.core.types import JSONObject
+from oauth import browsers, callbacks, flows
+from oauth.means import open_means
+from oauth.records import requests
+from oauth.records.requests import Visitor
 from tenants.api.asynchronous import async_view
 from tenants.principal import Principal, Scope
 
@@ -23,15 +27,36 @@ SETTLE_SECONDS = 2.0
 @async_view("POST", scope=Scope.SERVERS_CONNECT)
 async def connect(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
     """Answer 200 once the state has settled, 202 while it is still on its way."""
-    inputs.ConnectInput.read(json_body(request, limit=body_limit()))
-    row = await threads.run(_connect, principal, server)
+    values = inputs.ConnectInput.read(json_body(request, limit=body_limit()))
+    bound = HttpResponse()
+    browser = _browser(request, principal, bound)
+    way = connections.Way(
+        return_url=values.get("return_url") or "",
+        browser_hash=requests.digest(browser) if browser else "",
+    )
+    row = await threads.run(_connect, principal, server, way)
     if "respond-async" not in request.headers.get("Prefer", ""):
         await settling().wait(row.pk, SETTLE_SECONDS)
     selectors.targets.forget(principal, server)
     body = await threads.run(server_body, principal, server)
     is_moving = body["connectionState"] in {"connecting", "authPending"}
     headers = {"Location": f"/api/v1/servers/{server}"} if is_moving else {}
-    return JsonResponse(body, status=202 if is_moving else 200, headers=headers)
+    response = JsonResponse(body, status=202 if is_moving else 200, headers=headers)
+    response.cookies = bound.cookies
+    return response
+
+
+@async_view("POST", scope=Scope.SERVERS_CONNECT)
+async def complete_auth(request: HttpRequest, principal: Principal, server: str) -> HttpResponse:
+    """Finish a sign-in for an app to which the browser came back; it shows its own credential."""
+    row = await threads.run(selectors.connection_for, principal, server)
+    values = inputs.CompleteAuthInput.read(json_body(request, limit=body_limit()))
+    callback = callbacks.read_url(values["callback_url"], subject_key=row.pk)
+    async with open_means() as means:
+        await flows.complete(means, callback, Visitor(member_id=principal.member_id))
+    await settling().wait(row.pk, SETTLE_SECONDS)
+    selectors.targets.forget(principal, server)
+    return JsonResponse(await threads.run(server_body, principal, server))
 
 
 @async_view("POST", scope=Scope.SERVERS_CONNECT)
@@ -48,9 +73,21 @@ async def diagnosis(request: HttpRequest, principal: Principal, server: str) -> 
     return JsonResponse(body)
 
 
-def _connect(principal: Principal, server: str) -> Connection:
+def _browser(request: HttpRequest, principal: Principal, bound: HttpResponse) -> str:
+    """Return what binds a sign-in to the browser that asks.
+
+    "" for a server-side app's key: its user has to be logged in where the sign-in ends.
+    """
+    if principal.credential.startswith("session:"):
+        return request.session.session_key or ""
+    if principal.credential.startswith("connect_session:"):
+        return browsers.bind(bound, request.COOKIES.get(browsers.cookie_name(), ""))
+    return ""
+
+
+def _connect(principal: Principal, server: str, way: connections.Way) -> Connection:
     row = selectors.connection_for(principal, server)
-    return connections.connect(principal, row)
+    return connections.connect(principal, row, way)
 
 
 def _spec(principal: Principal, server: str) -> ServerSpec:

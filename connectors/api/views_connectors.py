@@ -13,6 +13,7 @@ from connectors import selectors
 from connectors.api import inputs, outputs
 from connectors.api.views_servers import columns_of
 from connectors.services import connectors
+from mcphub.api.serializers import camel
 from mcphub.core.types import JSONObject
 from tenants.api.permissions import principal_in, requires_scope
 from tenants.principal import Scope
@@ -85,7 +86,7 @@ def fields_of(values: dict[str, Any]) -> dict[str, Any]:
     auth = values.get("auth")
     if auth is not None:
         fields["auth_type"] = auth["type"]
-        config = {"headerNames": auth.get("header_names"), "scopes": auth.get("scopes")}
+        config = {camel(name): value for name, value in auth.items() if name != "type"}
         fields["auth_config"] = {name: value for name, value in config.items() if value}
     return fields
 
@@ -93,4 +94,8 @@ def fields_of(values: dict[str, Any]) -> dict[str, Any]:
 def secrets_of(values: dict[str, Any]) -> JSONObject | None:
     """Return the secrets to store; None when the request says nothing of them."""
     secrets = values.get("secrets")
-    return None if secrets is None else {"headers": secrets.get("headers", {})}
+    if secrets is None:
+        return None
+    oauth = {camel(name): text for name, text in secrets.items() if name != "headers"}
+    headers: JSONObject = {"headers": secrets.get("headers", {})}
+    return {**headers, "oauth": oauth} if oauth else headers

@@ -66,7 +66,7 @@ async def model_call(request: HttpRequest, principal: Principal) -> HttpResponse
     ran = await calling.run(principal, target, wanted)
     if ran.outcome is None:
         return await calling.answer(principal, ran)
-    result: JSONObject = json.loads(calling.result_bytes(ran.outcome))
+    result: JSONObject = json.loads(calling.answer_bytes(ran))
     headers = {"Mcphub-Call-Id": str(ran.submitted.id), **ran.notes}
     return JsonResponse(result_message(wanted_format, asked, result), headers=headers)
 
@@ -158,7 +158,7 @@ async def _outcome(request: HttpRequest, principal: Principal, one: One, wait: f
         told["id"] = str(ran.submitted.id)
         if ran.outcome is None:
             return json.dumps({**told, "status": "queued"}).encode()
-        result = calling.result_bytes(ran.outcome)
+        result = calling.answer_bytes(ran)
     except HubError as exc:
         status = _status_of(exc)
         return json.dumps(

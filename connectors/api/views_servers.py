@@ -15,7 +15,7 @@ from connectors.api import inputs, outputs
 from connectors.models import Connection
 from connectors.server_spec import AuthType
 from connectors.services import connections, custom_servers
-from connectors.services.connectors import OauthNotAvailableError
+from mcphub.api.serializers import camel
 from mcphub.core.errors import FieldProblem, InvalidInputError
 from mcphub.core.types import JSONObject
 from tenants.api.permissions import principal_in, requires_scope
@@ -105,17 +105,6 @@ class DisconnectView(APIView):
         return Response(server_body(principal, server))
 
 
-class CompleteAuthView(APIView):
-    permission_classes = [requires_scope(Scope.SERVERS_CONNECT)]
-
-    @extend_schema(request=inputs.CompleteAuthInput, responses=outputs.ServerOutput)
-    def post(self, request: Request, server: str) -> Response:
-        """Answer `oauth_not_available`, in this version."""
-        selectors.connection_for(principal_in(request), server)
-        inputs.CompleteAuthInput.read(request.data)
-        raise OauthNotAvailableError
-
-
 class NamedConnectionsView(APIView):
     permission_classes = [requires_scope(Scope.SERVERS_WRITE)]
 
@@ -159,8 +148,8 @@ def new_server(values: dict[str, Any]) -> custom_servers.NewServer:
     auth = values.get("auth", {"type": AuthType.NONE})
     fields = columns_of(values)
     name, url = fields.pop("name"), fields.pop("url")
-    if "scopes" in auth:
-        fields["auth_config"] = {"scopes": auth["scopes"]}
+    if config := config_of(auth):
+        fields["auth_config"] = config
     return custom_servers.NewServer(
         name=name,
         url=url,
@@ -176,8 +165,8 @@ def change_custom(principal: Principal, row: Connection, values: dict[str, Any])
     auth = values.get("auth")
     if auth is not None:
         changes["auth_type"] = auth_type_of(auth)
-        if "scopes" in auth:
-            changes["auth_config"] = {"scopes": auth["scopes"]}
+        if config := config_of(auth):
+            changes["auth_config"] = config
     changed = custom_servers.update_custom_server(principal, row, changes)
     if auth is not None and credentials_of(auth):
         connections.set_credentials(principal, changed, credentials_of(auth))
@@ -210,11 +199,14 @@ def give_credentials(principal: Principal, row: Connection, auth: dict[str, Any]
 
 
 def auth_type_of(auth: dict[str, Any]) -> AuthType:
-    kind = AuthType(auth["type"])
-    if kind is AuthType.OAUTH:
-        raise OauthNotAvailableError
-    return kind
+    return AuthType(auth["type"])
+
+
+def config_of(auth: dict[str, Any]) -> JSONObject:
+    """Return what is no secret."""
+    return {camel(name): auth[name] for name in ("scopes", "client_id") if name in auth}
 
 
 def credentials_of(auth: dict[str, Any]) -> JSONObject:
-    return {name: auth[name] for name in ("token", "headers") if auth.get(name)}
+    names = ("token", "headers", "client_secret")
+    return {camel(name): auth[name] for name in names if auth.get(name)}

@@ -37,6 +37,13 @@ class Connection(TenantScoped):
     last_error = models.JSONField(null=True, blank=True)
     sealed_credentials = models.BinaryField(null=True, blank=True, editable=False)
     sealed_session = models.BinaryField(null=True, blank=True, editable=False)
+    signs_in = models.BooleanField(
+        default=False, help_text="A server without set authentication has asked for OAuth."
+    )
+    return_url = models.CharField(max_length=2000, blank=True, editable=False)
+    browser_hash = models.CharField(
+        max_length=64, blank=True, editable=False, help_text="Of the browser that asked to connect."
+    )
     held_by = models.CharField(max_length=80, blank=True)
     epoch = models.PositiveBigIntegerField(default=0)
     transport_used = models.CharField(max_length=20, blank=True)

@@ -1,7 +1,8 @@
 """JSON secrets in sealed columns, bound to the row and field that hold them.
 
-`Connector.sealed_secrets` opens to {"headers": {…}, "environment": {…}};
-`Connection.sealed_credentials` opens to {"token": "…"} (bearer) or {"headers": {…}} (API keys).
+`Connector.sealed_secrets` opens to {"headers": {…}, "environment": {…}, "oauth": {…}}, of which
+`oauth` has `clientSecret` and `privateKey`. `Connection.sealed_credentials` opens to {"token": "…"}
+(bearer), {"headers": {…}} (API keys) or {"clientSecret": "…"} (a member's own OAuth client).
 """
 
 from __future__ import annotations

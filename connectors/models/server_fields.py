@@ -22,7 +22,9 @@ class ServerFields(models.Model):
     auth_config = models.JSONField(
         default=dict,
         blank=True,
-        help_text='Not secret: {"headerNames": ["X-Api-Key"], "scopes": ["read"]}.',
+        help_text='Not secret: {"headerNames": ["X-Api-Key"], "scopes": ["read"]}. For OAuth also '
+        "clientId, issuer, extraAuthorizeParams, resource, pkce, allowLegacyDiscovery, "
+        "tokenEndpointAuthMethod and grantType: see docs/oauth.md.",
     )
     connect_timeout = models.FloatField(
         default=10.0, validators=[MinValueValidator(0.5), MaxValueValidator(60.0)]

@@ -14,6 +14,7 @@ from mcphub.core.errors import UnavailableError
 
 CONNECT = "connectors.connect"
 DISCONNECT = "connectors.disconnect"
+REVOKE = "connectors.revoke"
 RECOVER = "connectors.recover"
 REFRESH_CATALOG = "connectors.refresh_catalog"
 SWEEP_CALLS = "connectors.sweep_calls"
@@ -22,6 +23,7 @@ PRUNE = "connectors.prune"
 TASK_NAMES = (
     CONNECT,
     DISCONNECT,
+    REVOKE,
     RECOVER,
     REFRESH_CATALOG,
     SWEEP_CALLS,
@@ -40,6 +42,11 @@ def send_connect(connection_id: uuid.UUID) -> None:
 def send_disconnect(connection_id: uuid.UUID) -> None:
     """Ask for a connection's session to be closed. Raises UnavailableError within 1 s."""
     _send(DISCONNECT, str(connection_id))
+
+
+def send_revoke(connection_id: uuid.UUID, reason: str) -> None:
+    """Have the authorization of a connection revoked. Raises UnavailableError within 1 s."""
+    _send(REVOKE, str(connection_id), reason)
 
 
 def send_recover(connection_id: uuid.UUID) -> None:

@@ -1,5 +1,6 @@
 """Reads, and the only tenant gate of connectors: `*_for(principal, …)`, NotFoundError on a miss."""
 
+from connectors.selectors.authorizations import authorization_url_for, with_authorizations
 from connectors.selectors.calls import CallFilter, call_for, calls_for, wire_status
 from connectors.selectors.connections import (
     connection_for,
@@ -40,7 +41,7 @@ from connectors.selectors.servers import (
     tools_of_all,
     view_of,
 )
-from connectors.selectors.spec import kept_secrets, secret_texts, spec_for
+from connectors.selectors.spec import kept_secrets, secret_texts, signs_in, spec_for
 from connectors.selectors.views import (
     AuthView,
     CallTarget,
@@ -64,6 +65,7 @@ __all__ = [
     "ToolsOfAll",
     "UnknownToolError",
     "auth_lists",
+    "authorization_url_for",
     "call_for",
     "calls_for",
     "connection_for",
@@ -88,6 +90,7 @@ __all__ = [
     "server_for",
     "server_of",
     "servers_for",
+    "signs_in",
     "spec_for",
     "taken_slugs",
     "targets",
@@ -97,4 +100,5 @@ __all__ = [
     "tools_of_all",
     "view_of",
     "wire_status",
+    "with_authorizations",
 ]

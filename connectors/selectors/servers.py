@@ -20,6 +20,7 @@ from connectors.models import (
     TimelineEntry,
 )
 from connectors.models.server_fields import ServerFields
+from connectors.selectors.authorizations import with_authorizations
 from connectors.selectors.connections import (
     connection_for,
     connections_for,
@@ -27,6 +28,7 @@ from connectors.selectors.connections import (
     server_of,
 )
 from connectors.selectors.inputs import pending_of
+from connectors.selectors.spec import signs_in
 from connectors.selectors.views import AuthView, ServerView, SourceOutcome, ToolsOfAll, ToolView
 from connectors.server_spec import AuthType, Transport
 from connectors.states import State
@@ -54,11 +56,12 @@ def servers_for(principal: Principal) -> list[ServerView]:
     rows = connections_for(principal)
     tools = _tools_of(principal, _stored(rows))
     pending = pending_of(principal, _stored(rows))
-    return [
+    views = [
         replace(view, tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
         for row in rows
         if (view := _readable(row)) is not None
     ]
+    return with_authorizations(principal, views)
 
 
 def server_for(principal: Principal, slug: str) -> ServerView:
@@ -66,7 +69,8 @@ def server_for(principal: Principal, slug: str) -> ServerView:
     row = connection_for(principal, slug)
     tools = _tools_of(principal, _stored([row]))
     pending = pending_of(principal, _stored([row]))
-    return replace(view_of(row), tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
+    view = replace(view_of(row), tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
+    return with_authorizations(principal, [view])[0]
 
 
 def tools_for(principal: Principal, connection: Connection) -> list[ToolView]:
@@ -124,6 +128,7 @@ def view_of(row: Connection) -> ServerView:
     server = server_of(row)
     preset = server if isinstance(server, Connector) else None
     header_names, scopes = auth_lists(server)
+    kind = AuthType.OAUTH if signs_in(row) else AuthType(server.auth_type)
     has_secrets = bool(row.sealed_credentials) or bool(preset and preset.sealed_secrets)
     return ServerView(
         slug=row.slug,
@@ -135,8 +140,8 @@ def view_of(row: Connection) -> ServerView:
         state=State(row.state),
         last_error=row.last_error or (None if is_readable(server) else MISCONFIGURED),
         auth=AuthView(
-            type=AuthType(server.auth_type),
-            has_credentials=has_secrets and server.auth_type != AuthType.NONE,
+            type=kind,
+            has_credentials=has_secrets and kind not in {AuthType.NONE, AuthType.OAUTH},
             header_names=header_names,
             scopes=scopes,
         ),

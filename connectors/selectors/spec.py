@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from connectors import oauth_choices
 from connectors.models import Connection, Connector, CustomServer
 from connectors.models.sealed import open_json
 from connectors.selectors.connections import server_of
 from connectors.server_spec import AuthType, Era, Relay, ServerSpec, StoredSession, Transport
 from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.types import JSONObject, JSONValue
+from oauth.server_auth import ServerAuth
 from tracing.secrets import KnownSecrets
 
 SHORTEST_KEPT = 8
@@ -38,6 +40,7 @@ def spec_for(connection: Connection) -> ServerSpec:
         command=command,
         environment=_secrets(secrets.get("environment")),
         headers=headers,
+        oauth=_oauth(connection, server, secrets),
         era_hint=Era(era) if era else None,
         connect_timeout=server.connect_timeout,
         call_timeout=server.call_timeout,
@@ -64,11 +67,29 @@ def _stored_session(connection: Connection) -> StoredSession | None:
         return None
 
 
+def signs_in(connection: Connection) -> bool:
+    """Whether this connection is authorized by a grant."""
+    kind = server_of(connection).auth_type
+    return kind == AuthType.OAUTH or (kind == AuthType.NONE and connection.signs_in)
+
+
+def _oauth(
+    connection: Connection, server: Connector | CustomServer, secrets: JSONObject
+) -> ServerAuth | None:
+    if not signs_in(connection):
+        return None
+    own = open_json(connection, "sealed_credentials")
+    given = secrets.get("oauth")
+    return oauth_choices.read(
+        server.auth_config, {**(given if isinstance(given, dict) else {}), **own}, url=server.url
+    )
+
+
 def secret_texts(spec: ServerSpec) -> list[str]:
     """Every secret of a spec, for the redaction of traces."""
     values = [secret.value for secret in (*spec.headers.values(), *spec.environment.values())]
     bare = [value.split(" ", 1)[1] for value in values if value.lower().startswith("bearer ")]
-    return [*values, *bare]
+    return [*values, *bare, *spec.tokens]
 
 
 def kept_secrets(spec: ServerSpec) -> KnownSecrets:
@@ -80,7 +101,7 @@ def kept_secrets(spec: ServerSpec) -> KnownSecrets:
 
 
 def _user_headers(connection: Connection, server: Connector | CustomServer) -> Mapping[str, Secret]:
-    if server.auth_type == AuthType.NONE:
+    if server.auth_type in {AuthType.NONE, AuthType.OAUTH}:
         return {}
     credentials = open_json(connection, "sealed_credentials")
     token = credentials.get("token")

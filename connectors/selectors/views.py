@@ -11,6 +11,7 @@ from connectors.selectors.inputs import InputView
 from connectors.server_spec import AuthType
 from connectors.states import State
 from mcphub.core.types import JSONObject
+from oauth.forecast import Forecast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,39 @@ class AuthView:
     has_credentials: bool
     header_names: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
+    granted_scopes: tuple[str, ...] = ()
+    signed_in_as: str = ""
+    issuer: str = ""
+    forecast: Forecast | None = None
+
+    @property
+    def wire(self) -> JSONObject:
+        """What a member may know of the authorization; the last five are about OAuth."""
+        told: JSONObject = {
+            "type": self.type.value,
+            "hasCredentials": self.has_credentials,
+            "headerNames": list(self.header_names),
+            "scopes": list(self.scopes),
+        }
+        if self.type is not AuthType.OAUTH:
+            return told
+        seen = self.forecast
+        forecast: JSONObject | None = None
+        if seen is not None:
+            forecast = {
+                "willRefreshAt": _instant(seen.will_refresh_at),
+                "canRefresh": seen.can_refresh,
+                "endsAt": _instant(seen.ends_at),
+                "reason": seen.reason or None,
+            }
+        return {
+            **told,
+            "grantedScopes": list(self.granted_scopes),
+            "signedInAs": self.signed_in_as or None,
+            "issuer": self.issuer or None,
+            "expiresAt": _instant(seen.expires_at) if seen else None,
+            "forecast": forecast,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +106,7 @@ class ServerView:
     created_at: datetime
     catalog_version: int
     connection_id: uuid.UUID | None = None
+    authorization_url: str | None = None
     tools: tuple[ToolView, ...] = field(default=(), repr=False)
     pending: tuple[InputView, ...] = field(default=(), repr=False)
 
@@ -132,3 +167,7 @@ class ToolsOfAll:
 
 
 ToolIndex = Mapping[str, ToolView]
+
+
+def _instant(at: datetime | None) -> str | None:
+    return at.isoformat() if at else None

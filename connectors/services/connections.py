@@ -6,45 +6,47 @@ lane or by a lifecycle task; a lost message only delays, since the sweep looks a
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
 
 from connectors import events, queue, selectors
 from connectors.models import Connection
 from connectors.models.sealed import seal_json
 from connectors.server_spec import AuthType
-from connectors.services import catalog, header_rules
+from connectors.services import authorizations, catalog, header_rules
+from connectors.services.reopening import ask_to_open, reopen
 from connectors.services.transitions import transition
 from connectors.states import State
 from mcphub.core import ids
 from mcphub.core.errors import ConflictError, LimitError, NotFoundError, UnavailableError
 from mcphub.core.types import JSONObject
+from oauth import return_urls
+from oauth.names import LostReason
 from tenants.models import Tenant
 from tenants.principal import Principal
 
 __all__ = [
     "add_named",
     "address_changed",
+    "ask_to_open",
     "connect",
     "disconnect",
     "ensure",
     "is_suspended",
     "remove",
     "rename",
+    "reopen",
     "set_credentials",
     "set_log_level",
     "suspend",
     "transition",
 ]
-
-logger = logging.getLogger(__name__)
 
 ACCOUNTS_MAX = 20
 """Connections of one member to one server."""
@@ -97,13 +99,25 @@ def stored(principal: Principal, connection: Connection) -> Connection:
     return connection
 
 
-def connect(principal: Principal, connection: Connection) -> Connection:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """Where a sign-in leads back to, and the browser it is bound to (its digest; "" for none)."""
+
+    return_url: str = ""
+    browser_hash: str = ""
+
+
+def connect(principal: Principal, connection: Connection, way: Way | None = None) -> Connection:
     """Have the session opened, now and whenever it is lost; attempts count from zero again.
 
     Returns at once with the row as it is then; a connection that is open already stays.
-    Raises TooManyConnectionsError.
+    Raises TooManyConnectionsError, InvalidInputError for the way's URL.
     """
     row = stored(principal, connection)
+    if way is not None:
+        return_urls.check(principal, way.return_url)
+        row.return_url, row.browser_hash = way.return_url, way.browser_hash
+        row.save(update_fields=["return_url", "browser_hash"])
     if row.state == State.CONNECTED.value and _has_living_holder(row):
         return row
     with transaction.atomic():
@@ -114,44 +128,20 @@ def connect(principal: Principal, connection: Connection) -> Connection:
     return row
 
 
-def reopen(row: Connection) -> None:
-    """Ask for a new session, whatever the state; inside a transaction.
-
-    The epoch moves on, so that an opening that is under way with older settings does not count.
-    """
-    transition(
-        row.pk,
-        State.CONNECTING,
-        epoch=F("epoch") + 1,
-        is_wanted=True,
-        attempt=0,
-        next_retry_at=None,
-        last_error=None,
-        connected_at=None,
-        sealed_session=None,
-    )
-    transaction.on_commit(partial(ask_to_open, row.pk, row.held_by))
-
-
-def ask_to_open(connection_id: uuid.UUID, holder: str) -> None:
-    """Tell the holder, or any worker when nobody alive holds it; never raises."""
-    try:
-        if holder and any(load.worker == holder for load in queue.live_workers_sync()):
-            queue.ring(holder, _entry(queue.EntryKind.CONNECT, connection_id))
-        else:
-            queue.send_connect(connection_id)
-    except UnavailableError:
-        logger.warning("nobody could be asked to connect connection=%s", connection_id)
-
-
 def disconnect(principal: Principal, connection: Connection, *, forget: bool = False) -> Connection:
-    """End the session and the wish for it; `forget` drops the stored credentials. Idempotent."""
+    """End the session and the wish for it. Idempotent.
+
+    `forget` drops the stored credentials and revokes the authorization.
+    """
     del principal
     if selectors.is_virtual(connection):
         return connection
-    fields = {**IDLE, "sealed_credentials": None} if forget else IDLE
+    signs_in = selectors.signs_in(connection)  # its stored secret is the client's, not a member's
+    fields = {**IDLE, "sealed_credentials": None} if forget and not signs_in else IDLE
     with transaction.atomic():
         _end(connection, fields)
+        if forget:
+            authorizations.revoke_after_commit([connection.pk])
     connection.refresh_from_db()
     return connection
 
@@ -181,6 +171,7 @@ def remove(principal: Principal, connection: Connection) -> None:
         raise ConnectorNotRemovableError
     with transaction.atomic():
         _end(connection, IDLE)
+        authorizations.revoke_after_commit([connection.pk])
         connection.delete()
         if custom is not None and not has_sibling:
             custom.delete()
@@ -259,6 +250,7 @@ def address_changed(connections: Iterable[Connection]) -> None:
             {
                 **IDLE,
                 "sealed_credentials": None,
+                "signs_in": False,
                 "era": "",
                 "transport_used": "",
                 "protocol_version": "",
@@ -268,6 +260,7 @@ def address_changed(connections: Iterable[Connection]) -> None:
             },
         )
     catalog.forget(rows)
+    authorizations.revoke_after_commit([row.pk for row in rows], LostReason.SERVER_CHANGED)
 
 
 def _end(row: Connection, fields: dict[str, Any]) -> None:

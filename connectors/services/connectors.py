@@ -13,33 +13,27 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
-from connectors import events
+from connectors import events, oauth_choices
 from connectors.models import Connection, Connector
 from connectors.models.sealed import open_json, seal_json
 from connectors.server_spec import AuthType, Transport
-from connectors.services import connections, header_rules, preset_rules
+from connectors.services import authorizations, connections, header_rules, preset_rules
 from mcphub.core import ids
 from mcphub.core.egress import policy_from_settings
 from mcphub.core.errors import (
     ConflictError,
     FieldProblem,
-    HubError,
     InvalidInputError,
     NotPermittedError,
 )
 from mcphub.core.types import JSONObject
+from oauth.names import LostReason
 from tenants.principal import Principal, Scope
 
 IDENTITY = frozenset({"url", "transport", "auth_type", "command"})
 """A change of these makes it another server: what was stored for the old one is dropped."""
 SESSION_FIELDS = frozenset({"auth_config", "connect_timeout"})
 """A change of these takes effect with the next session."""
-
-
-class OauthNotAvailableError(HubError):
-    code = "oauth_not_available"
-    status = 501
-    title = "Signing in by OAuth is not offered by this version"
 
 
 class ConnectorExistsError(ConflictError):
@@ -104,6 +98,9 @@ def store(connector: Connector, *, secrets: JSONObject | None = None) -> Connect
             if before is not None:
                 has_new_secrets = secrets is not None and secrets != _opened(before)
                 _take_effect(connector, changed, has_new_secrets=has_new_secrets)
+                if authorizations.is_other_client(before.auth_config, connector.auth_config):
+                    keys = _rows(connector).values_list("pk", flat=True)
+                    authorizations.revoke_after_commit(list(keys), LostReason.SERVER_CHANGED)
     except IntegrityError as exc:
         raise ConnectorExistsError from exc
     return connector
@@ -129,6 +126,8 @@ def check(connector: Connector, secrets: JSONObject | None = None) -> None:
         problems.append(FieldProblem(path="/id", message=ids.SLUG_RULE, code="bad_slug"))
     problems += _stdio_problems(connector)
     problems += preset_rules.problems_of(connector.icon, connector.auth_config)
+    told = {problem.path for problem in problems}
+    problems += [each for each in _oauth_problems(connector, secrets) if each.path not in told]
     headers = (secrets or {}).get("headers")
     if headers:
         header_rules.check({"headers": headers}, AuthType.HEADERS, base="/secrets")
@@ -150,6 +149,16 @@ def _check_id(connector: Connector) -> None:
     before = Connector.unscoped.filter(pk=connector.pk).values_list("slug", "tenant_id").first()
     if before != (connector.slug, connector.tenant_id):  # one that was there first may stay
         raise ConnectorIdTakenError
+
+
+def _oauth_problems(connector: Connector, secrets: JSONObject | None) -> list[FieldProblem]:
+    given = (secrets or {}).get("oauth")
+    found = given if isinstance(given, dict) else {}
+    try:
+        oauth_choices.read(connector.auth_config, found, url=connector.url)
+    except InvalidInputError as exc:
+        return exc.problems if connector.auth_type == AuthType.OAUTH else []
+    return []
 
 
 def _stdio_problems(connector: Connector) -> list[FieldProblem]:

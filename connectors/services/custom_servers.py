@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from connectors import events, selectors
 from connectors.models import Connection, CustomServer
 from connectors.server_spec import AuthType, Transport
-from connectors.services import connections, header_rules
+from connectors.services import authorizations, connections, header_rules
 from mcphub.core import ids
 from mcphub.core.egress import policy_from_settings
 from mcphub.core.errors import (
@@ -24,6 +24,7 @@ from mcphub.core.errors import (
     NotPermittedError,
 )
 from mcphub.core.types import JSONObject
+from oauth.names import LostReason
 from tenants.models import Tenant
 from tenants.principal import Principal
 
@@ -129,6 +130,11 @@ def update_custom_server(
         if "url" in new or "auth_type" in new:
             connections.address_changed(siblings)
             new |= {"detected_era": "", "detected_transport": ""}
+        if authorizations.is_other_client(
+            server.auth_config, new.get("auth_config", server.auth_config)
+        ):
+            keys = siblings.values_list("pk", flat=True)
+            authorizations.revoke_after_commit(list(keys), LostReason.SERVER_CHANGED)
         for name, value in new.items():
             setattr(server, name, value)
         server.save(update_fields=[*new, "updated_at"])

@@ -12,12 +12,16 @@ from mcphub.core.errors import (
     UpstreamError,
 )
 from mcphub.core.types import JSONObject
+from oauth.errors import AuthTemporarilyUnavailableError, GrantLostError
 
 PASSING_CODES = frozenset({"upstream_unreachable", "timeout", "session_lost", "outcome_unknown"})
 """Codes of UpstreamError after which a later attempt may succeed."""
 
 HINTS = {
     "authorization_needed": "Enter valid credentials for this server, then connect again.",
+    "no_oauth_metadata": "The server wants a sign-in and does not say where: give it a token.",
+    "registration_unusable": "Register the hub at the provider and enter the client id.",
+    "auth_temporarily_unavailable": "The tokens are kept; the provider cannot be reached.",
     "forbidden_by_server": "The server knows the credentials but does not allow their use.",
     "blocked_url": "An operator can allow this address; see MCPHUB_EGRESS_ALLOW.",
     "credential_unreadable": "Enter the credentials of this server again.",
@@ -40,7 +44,7 @@ def may_pass(error: HubError) -> bool:
         return False
     if isinstance(error, UpstreamError):
         return error.problem_code in PASSING_CODES
-    return isinstance(error, UnavailableError | LimitError)
+    return isinstance(error, UnavailableError | LimitError | AuthTemporarilyUnavailableError)
 
 
 def needs_authorization(error: HubError) -> bool:
@@ -55,6 +59,8 @@ def last_error(error: HubError) -> JSONObject:
         "retryable": may_pass(error) or needs_authorization(error),
         "hint": HINTS.get(error.problem_code),
     }
+    if isinstance(error, GrantLostError):
+        shown |= {**error.extra, "hint": "Sign in at the address of `authorizationUrl`."}
     if isinstance(error, ProtocolError):
         shown["rpcCode"] = error.rpc.code
     return shown

@@ -47,7 +47,7 @@ def check(credentials: JSONObject, auth_type: AuthType, *, base: str = "/auth") 
     """
     problems = [
         FieldProblem(path=f"/{key}", message="This is no credential.", code="unknown_field")
-        for key in sorted(credentials.keys() - {"token", "headers"})
+        for key in sorted(credentials.keys() - _known(auth_type))
     ]
     token = credentials.get("token")
     headers = credentials.get("headers")
@@ -58,6 +58,12 @@ def check(credentials: JSONObject, auth_type: AuthType, *, base: str = "/auth") 
     if problems:
         placed = [replace(problem, path=base + problem.path) for problem in problems]
         raise InvalidInputError("The credentials cannot be used.", problems=placed)
+
+
+def _known(auth_type: AuthType) -> frozenset[str]:
+    if auth_type is AuthType.OAUTH:  # the client's, sent to its authorization server only
+        return frozenset({"token", "headers", "clientSecret"})
+    return frozenset({"token", "headers"})
 
 
 def is_reserved(name: str) -> bool:

@@ -25,6 +25,7 @@ from connectors.services.parking import Parking
 from connectors.services.refreshing import Refreshing
 from connectors.services.seen import Traces, tool_secrets
 from connectors.services.server_logs import ServerLogs
+from connectors.services.sign_ins import SignIns
 from connectors.services.step_book import StepBook
 from connectors.services.timeline import Step
 from connectors.states import State, backoff
@@ -32,7 +33,7 @@ from connectors.upstream.errors import session_closed
 from connectors.upstream.host import SessionHost, SessionKey
 from connectors.upstream.session import Opened, SeenMessage, UpstreamRequest
 from mcphub.core import clock
-from mcphub.core.errors import HubError
+from mcphub.core.errors import AuthorizationNeededError, HubError
 from mcphub.core.offload import DatabaseThreads
 from mcphub.core.types import JSONObject
 
@@ -61,6 +62,8 @@ class Keeper:
         self._pace = pace or Pace()
         self._refreshing = Refreshing(host, self.refresh, period=self._pace.refresh_seconds)
         self._steps = StepBook(host, threads)
+        self._sign_ins = SignIns(self.worker, host, threads, self.open)
+        self._sign_ins.on_token = self._traces.hide
         self._logs = ServerLogs()
         self.parking = Parking(worker, host, threads)
         self._kept: dict[uuid.UUID, Kept] = {}
@@ -74,7 +77,11 @@ class Keeper:
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:
         """Send one request on the open session. Raises HubError, unsent when there is none."""
-        return await self.host.request(connection_id, request)
+        key = self.host.key_of(connection_id)
+        try:
+            return await self.host.request(connection_id, request)
+        except AuthorizationNeededError as exc:
+            raise exc if key is None else await self._sign_ins.refused(key, exc, request) from exc
 
     def declared(self, connection_id: uuid.UUID) -> JSONObject:
         key = self.host.key_of(connection_id)
@@ -211,6 +218,7 @@ class Keeper:
             error = await self._open_leased(claim, claim.lease, kept)
             if error is not None:
                 await self.host.close(connection_id)
+                error = await self._sign_ins.after_opening(claim.spec, error)
                 await self._failed(claim.lease, kept, error)
             elif kept.loss is not None:
                 await self._failed(claim.lease, kept, kept.loss)
@@ -239,7 +247,7 @@ class Keeper:
             return HeldElsewhereError(claim.holder)
         if claim.outcome is Outcome.UNWANTED:
             await self._let_go(connection_id)
-            return selectors.NotConnectedError()
+            return claim.fault or selectors.NotConnectedError()
         return session_closed()
 
     async def _open_leased(self, claim: Claim, lease: Lease, kept: Kept) -> HubError | None:

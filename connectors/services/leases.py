@@ -27,7 +27,7 @@ from connectors.services.transitions import Fence, transition
 from connectors.states import State, backoff
 from connectors.upstream.session import Opened
 from mcphub.core import clock
-from mcphub.core.errors import HubError, UnavailableError
+from mcphub.core.errors import AuthorizationNeededError, HubError, UnavailableError
 from mcphub.core.types import JSONObject
 from tracing.secrets import NO_SECRETS, KnownSecrets
 
@@ -47,6 +47,7 @@ class QuarantinedError(HubError):
 CRASH_ATTEMPTS = 2
 """A worker that dies while it opens a connection counts as so many failed attempts of it."""
 OPENABLE = (State.CONNECTING, State.CONNECTED)
+WAITING = (State.AUTH_REQUIRED, State.AUTH_PENDING)
 LARGEST_INFO = 32 << 10
 HANDED_AT_ONCE = 25
 
@@ -60,7 +61,13 @@ class Lease:
     auto_reconnect: bool
     attempt: int
     server: tuple[type[Connector | CustomServer], uuid.UUID]
-    secrets: KnownSecrets = NO_SECRETS
+    spec: ServerSpec | None = None
+
+    @property
+    def secrets(self) -> KnownSecrets:
+        """What is hidden in everything that is kept of the server."""
+        return NO_SECRETS if self.spec is None else selectors.kept_secrets(self.spec)
+
     """What the server may repeat and nobody may store in clear."""
 
 
@@ -76,7 +83,10 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """`lease` and `spec` when taken (`fault` instead of `spec` if its secrets cannot be read)."""
+    """`lease` and `spec` when taken (`fault` instead of `spec` if its secrets cannot be read).
+
+    `fault` of an unwanted one says why a session cannot be opened now, where that is known.
+    """
 
     outcome: Outcome
     holder: str = ""
@@ -109,7 +119,9 @@ def claim(
         .first()
     )
     if row is None or not row.is_wanted or State(row.state) not in OPENABLE:
-        return Claim(outcome=Outcome.UNWANTED)
+        needs_person = row is not None and row.is_wanted and State(row.state) in WAITING
+        fault = AuthorizationNeededError() if needs_person else None
+        return Claim(outcome=Outcome.UNWANTED, fault=fault)
     if row.held_by not in {"", worker} and is_alive(row.held_by):
         return Claim(outcome=Outcome.ELSEWHERE, holder=row.held_by)
     is_connected = row.state == State.CONNECTED.value
@@ -140,7 +152,7 @@ def _taken(row: Connection, fence: Fence) -> Claim:
         spec = selectors.spec_for(row)
     except HubError as exc:
         return Claim(outcome=Outcome.TAKEN, lease=lease, fault=exc)
-    lease = replace(lease, secrets=selectors.kept_secrets(spec))
+    lease = replace(lease, spec=spec)
     if spec.transport is Transport.STDIO and not settings.STDIO_ENABLED:
         return Claim(outcome=Outcome.TAKEN, lease=lease, fault=StdioDisabledError())
     return Claim(outcome=Outcome.TAKEN, lease=lease, spec=spec)

@@ -9,14 +9,16 @@ import logging
 import uuid
 from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from connectors import queue
 from connectors.models import CallStatus, Connection, ToolCall
-from connectors.services import leases
+from connectors.services import leases, reopening
 from connectors.states import State
 from mcphub.core import clock
 from mcphub.core.errors import UnavailableError
+from oauth.records import grants
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +44,7 @@ def sweep_leases() -> int:
         _send(ids)
     waiting = _unattended()
     _send(waiting)
-    return found + len(waiting) + _remind_holders()
+    return found + len(waiting) + _remind_holders() + _connect_signed_in()
 
 
 def predecessors(slot: str, worker: str) -> set[str]:
@@ -87,6 +89,21 @@ def _remind_holders() -> int:
         entry = queue.LaneEntry(kind=queue.EntryKind.CONNECT, id=connection_id)
         queue.ring(holder, entry)
     return len(found)
+
+
+def _connect_signed_in() -> int:
+    """Open what a member has signed in for while the process that noted it died."""
+    rows = Connection.unscoped.filter(
+        is_wanted=True,
+        state__in=[State.AUTH_REQUIRED.value, State.AUTH_PENDING.value],
+        updated_at__lte=clock.now() - timedelta(seconds=ASKED_SECONDS),
+    )
+    since = dict(rows.values_list("pk", "updated_at")[:LARGEST])
+    ready = grants.issued_since(since)
+    for row in Connection.unscoped.filter(pk__in=ready):
+        with transaction.atomic():
+            reopening.reopen(row)
+    return len(ready)
 
 
 def _send(ids: list[uuid.UUID]) -> None:

@@ -51,6 +51,13 @@ class Traces:
         """Hide these arguments of the session's tools from now on."""
         self._secrets[key] = secrets
 
+    def hide(self, key: SessionKey) -> None:
+        """Hide the secrets that the session has by now."""
+        trace = self._sessions.get(key)
+        if trace is None:
+            trace = self._sessions[key] = _Trace(key)
+        trace.hide(key)
+
 
 class _Trace:
     """One session: answers carry no method, so the requests are remembered until then."""
@@ -64,6 +71,9 @@ class _Trace:
             secrets=selectors.secret_texts(key.spec),
         )
         self._asked: OrderedDict[tuple[str, JSONValue], tuple[str, frozenset[str]]] = OrderedDict()
+
+    def hide(self, key: SessionKey) -> None:
+        self._session.know(selectors.secret_texts(key.spec))
 
     def record(self, seen: SeenMessage, secrets: ToolSecrets) -> None:
         method, names = self._explain(seen, secrets)

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 from connectors import events, selectors
 from connectors.upstream.host import SessionKey
 from mcphub.core.types import JSONObject
-from tracing.secrets import KnownSecrets
 
 METHOD = "notifications/message"
 PER_SECOND = 50
@@ -19,7 +18,6 @@ class ServerLogs:
 
     def __init__(self) -> None:
         self._counts: WeakKeyDictionary[SessionKey, tuple[int, int]] = WeakKeyDictionary()
-        self._secrets: WeakKeyDictionary[SessionKey, KnownSecrets] = WeakKeyDictionary()
 
     def note(self, key: SessionKey, method: str, params: JSONObject) -> None:
         """Take a notification; only log messages matter."""
@@ -30,7 +28,6 @@ class ServerLogs:
         count = count + 1 if second == now else 1
         self._counts[key] = (now, count)
         if count <= PER_SECOND:
-            secrets = self._secrets.setdefault(key, selectors.kept_secrets(key.spec))
-            shown = secrets.hidden(params)
+            shown = selectors.kept_secrets(key.spec).hidden(params)
             if isinstance(shown, dict):
                 events.announce_call_log(key.spec, shown)

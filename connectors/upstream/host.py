@@ -13,10 +13,12 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from connectors import selectors
 from connectors.server_spec import ServerSpec
+from connectors.upstream.authorized import AuthorizedClient
 from connectors.upstream.errors import session_closed
 from connectors.upstream.session import (
     Opened,
@@ -26,6 +28,7 @@ from connectors.upstream.session import (
     UpstreamRequest,
     open_session,
 )
+from mcphub.core.crypto import Secret
 from mcphub.core.egress import EgressClient, EgressPolicy
 from mcphub.core.errors import HubError, UnavailableError, UpstreamError
 from mcphub.core.types import JSONObject
@@ -77,6 +80,10 @@ class HostListener(Protocol):
     ) -> JSONObject: ...
 
 
+class TokensOfHost(Protocol):
+    async def __call__(self, key: SessionKey, *, rejected: str | None = None) -> Secret: ...
+
+
 class SessionOpener(Protocol):
     async def __call__(
         self, spec: ServerSpec, *, http: EgressClient, listener: SessionListener
@@ -106,6 +113,8 @@ class SessionHost:
         self.opener = opener
         self.at_end: list[Callable[[], Awaitable[None]]] = []
         """Run on the loop when sessions and tasks have ended."""
+        self.tokens: TokensOfHost | None = None
+        """Where sessions with a grant get their tokens from."""
         self.http: EgressClient
         self.opening: asyncio.Semaphore
         self._listener: HostListener | None = None
@@ -318,9 +327,7 @@ class Owner:
     async def _open(self) -> Session | None:
         try:
             async with self._host.opening:
-                session = await self._host.opener(
-                    self.key.spec, http=self._host.http, listener=self
-                )
+                session = await self._host.opener(self.key.spec, http=self._http(), listener=self)
         except HubError as exc:
             self.opened.set_exception(exc)
             return None
@@ -333,6 +340,12 @@ class Owner:
             self.opened.set_result(session.opened)
             self._host.listener.on_opened(self.key, session.opened)
         return session
+
+    def _http(self) -> EgressClient:
+        """Return the host's client, with tokens for a server that takes them."""
+        if self.key.spec.oauth is None or self._host.tokens is None:
+            return self._host.http
+        return AuthorizedClient(self._host.http, partial(self._host.tokens, self.key))
 
     # --- SessionListener ------------------------------------------------------------------------
 

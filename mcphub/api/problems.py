@@ -125,12 +125,6 @@ _TABLE = (
         "Repeat it later: the answer will be the same call. `callId` names it.",
     ),
     (
-        "oauth_not_available",
-        501,
-        "Signing in by OAuth is not offered by this version",
-        "Use a server that takes a token or headers.",
-    ),
-    (
         "gateway_not_available",
         501,
         "The hub is no MCP server yet",

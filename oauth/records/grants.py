@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -260,6 +261,13 @@ def due(within: timedelta, limit: int) -> list[UUID]:
     rows = rows.filter(Q(next_attempt_at__isnull=True) | Q(next_attempt_at__lte=now))
     rows = rows.filter(Q(refresh_until__isnull=True) | Q(refresh_until__lte=now))
     return list(rows.order_by("expires_at").values_list("subject_key", flat=True)[:limit])
+
+
+def issued_since(moments: Mapping[UUID, datetime]) -> list[UUID]:
+    """Return those connections that got a usable token after their moment. One query."""
+    rows = Grant.unscoped.filter(status=GrantStatus.ACTIVE, subject_key__in=list(moments))
+    found = rows.values_list("subject_key", "issued_at")
+    return [key for key, issued_at in found if issued_at > moments[key]]
 
 
 def prune(grace: timedelta) -> int:

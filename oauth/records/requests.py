@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -13,7 +14,7 @@ from django.db.models import QuerySet
 from mcphub.core.crypto import Secret
 from oauth.clients import Client
 from oauth.errors import StateInvalidError
-from oauth.models import AuthorizationRequest
+from oauth.models import AuthorizationRequest, Grant
 from oauth.records import registrations
 from oauth.records.time import database_now
 from oauth.sealing import seal, unseal
@@ -87,6 +88,20 @@ def take(state: str, visitor: Visitor, *, subject_key: UUID | None) -> Pending:
     return pending
 
 
+def address_of(request_id: UUID) -> Secret | None:
+    """Return the address at the authorization server. Whoever asks may be anybody."""
+    row = AuthorizationRequest.unscoped.filter(pk=request_id, expires_at__gt=database_now()).first()
+    return unseal(row, "sealed_url") if row else None
+
+
+def known_among(subject_keys: Collection[UUID]) -> list[UUID]:
+    """Return those connections that have a grant or a sign-in that waits. Two queries."""
+    held = Grant.unscoped.filter(subject_key__in=subject_keys)
+    begun = AuthorizationRequest.unscoped.filter(subject_key__in=subject_keys)
+    keys = [rows.values_list("subject_key", flat=True) for rows in (held, begun)]
+    return sorted({key for found in keys for key in found})
+
+
 def cancel(subject_key: UUID) -> None:
     """End what waits for a connection that nobody wants any more."""
     AuthorizationRequest.unscoped.filter(subject_key=subject_key).delete()
@@ -103,10 +118,10 @@ def _fits(row: AuthorizationRequest, visitor: Visitor, subject_key: UUID | None)
         return False
     if subject_key is not None and row.subject_key != subject_key:
         return False
-    if row.browser_hash and row.browser_hash not in map(digest, visitor.browser_keys):
-        return False
     if visitor.member_id is not None:
         return visitor.member_id == row.member_id
+    if row.browser_hash and row.browser_hash not in map(digest, visitor.browser_keys):
+        return False
     if row.member.user_id is not None:
         return visitor.user_id == row.member.user_id
     return bool(row.browser_hash)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from redis import Redis
 
 from connectors.models import Connection, Connector
 from connectors.models.sealed import open_json
+from connectors.services.oauth_risks import check_presets
 from tests.connectors.server_factories import (
     make_call,
     make_connected,
@@ -206,3 +208,22 @@ def test_a_preset_that_exists_already_is_refused_in_words(root: Client, world: W
     assert errors_of(shadow) == {"slug": ["The operator's connector has this id."]}
     assert errors_of(stdio) == {"transport": ["stdio is not enabled here."]}
     assert Connector.unscoped.count() == 1
+
+
+def test_oauth_choices_are_checked_sealed_and_their_risks_named(root: Client) -> None:
+    form = {**FORM, "auth_type": "oauth", "client_secret": "0auth-s3cret"}
+    config = {"clientId": "me", "pkce": "assumed"}
+
+    wrong = root.post(f"{CONNECTOR}/add/", {**form, "auth_config": '{"grantType": "x"}'})
+    right = root.post(f"{CONNECTOR}/add/", {**form, "auth_config": json.dumps(config)})
+
+    assert errors_of(wrong) == {"auth_config": ["grantType: This cannot be used."]}
+    assert right.status_code == 302
+    row = Connector.unscoped.get()
+    page = root.get(f"{CONNECTOR}/{row.pk}/change/").content.decode()
+    assert "0auth-s3cret" not in page
+    assert "PKCE is sent" in page
+    assert [message.id for message in check_presets(databases=["default"])] == [
+        "connectors.W.pkce_assumed",
+        "connectors.W.issuer_not_pinned",
+    ]

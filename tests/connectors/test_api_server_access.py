@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from connectors.models import Connection
-from connectors.services import connections
+from connectors.services import connections, reopening
 from connectors.states import State
 from tenants.principal import Scope
 from tests.connectors.rest import SERVERS, send, server_json
@@ -96,7 +96,7 @@ def test_connecting_waits_until_the_state_has_settled(
     def worker_connects(connection_id: uuid.UUID, holder: str) -> None:
         connections.transition(connection_id, State.CONNECTED)
 
-    monkeypatch.setattr(connections, "ask_to_open", worker_connects)
+    monkeypatch.setattr(reopening, "ask_to_open", worker_connects)
 
     answer = send(client, "post", f"{SERVERS}/linear/connect", world.alice)
 
@@ -112,7 +112,7 @@ def test_connecting_can_be_asked_for_without_waiting(
 ) -> None:
     make_connection(world.alice, make_connector("linear"))
     asked: list[uuid.UUID] = []
-    monkeypatch.setattr(connections, "ask_to_open", lambda pk, holder: asked.append(pk))
+    monkeypatch.setattr(reopening, "ask_to_open", lambda pk, holder: asked.append(pk))
 
     answer = client.post(
         f"{SERVERS}/linear/connect",

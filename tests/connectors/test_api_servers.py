@@ -10,7 +10,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from connectors import selectors
-from connectors.models import CustomServer, TimelineEntry
+from connectors.models import Connection, CustomServer, TimelineEntry
 from mcphub.core.clock import now
 from tests.connectors.rest import SERVERS, send, server_json
 from tests.connectors.server_factories import (
@@ -163,18 +163,39 @@ def test_an_id_that_is_taken_is_refused(client: Client, world: World) -> None:
     assert (answer.status_code, answer.json()) == (409, problem("server_id_taken", SERVERS))
 
 
-@pytest.mark.parametrize("method", ["post", "patch"])
-def test_oauth_is_refused_in_so_many_words(client: Client, world: World, method: str) -> None:
+def test_oauth_takes_a_client_of_the_members_own_and_shows_no_secret(
+    client: Client, world: World
+) -> None:
+    auth = {"type": "oauth", "scopes": ["a"], "clientId": "me", "clientSecret": "s3cret"}
+
+    answer = send(client, "post", SERVERS, world.alice, {**OWN, "auth": auth})
+
+    assert answer.status_code == 201
+    assert answer.json()["auth"] == {
+        "type": "oauth",
+        "hasCredentials": False,
+        "headerNames": [],
+        "scopes": ["a"],
+        "grantedScopes": [],
+        "signedInAs": None,
+        "issuer": None,
+        "expiresAt": None,
+        "forecast": None,
+    }
+    spec = selectors.spec_for(Connection.unscoped.get(slug=answer.json()["id"]))
+    assert spec.oauth is not None
+    assert (spec.oauth.client_id, spec.oauth.scopes) == ("me", ("a",))
+    assert "s3cret" not in repr(spec) + answer.content.decode()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_completing_an_unknown_sign_in_is_refused(client: Client, world: World) -> None:
     make_custom(world.alice, "mine")
-    path = {"post": SERVERS, "patch": f"{SERVERS}/mine"}[method]
+    path = f"{SERVERS}/mine/complete-auth"
 
-    answer = send(client, method, path, world.alice, {**OWN, "auth": {"type": "oauth"}})
-    done = send(
-        client, "post", f"{SERVERS}/mine/complete-auth", world.alice, {"callbackUrl": "https://x/"}
-    )
+    answer = send(client, "post", path, world.alice, {"callbackUrl": "https://x/?state=s&code=c"})
 
-    assert (answer.status_code, answer.json()) == (501, problem("oauth_not_available", path))
-    assert (done.status_code, done.json()["code"]) == (501, "oauth_not_available")
+    assert (answer.status_code, answer.json()["code"]) == (400, "authorization_state_invalid")
 
 
 def test_another_address_drops_what_belongs_to_the_old_one(client: Client, world: World) -> None:

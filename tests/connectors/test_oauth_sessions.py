@@ -1,0 +1,344 @@
+"""Sessions of servers that want OAuth: sign in, refresh, step up, lose, revoke; one real worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import httpx
+import pytest
+from asgiref.sync import async_to_sync
+from redis import Redis
+
+from connectors import selectors
+from connectors.models import Connection, Connector
+from connectors.server_spec import AuthType
+from connectors.services import (
+    authorizations,
+    connections,
+    connectors,
+    custom_servers,
+    recovery,
+)
+from connectors.states import State
+from mcphub.core.clock import now
+from mcphub.core.errors import AuthorizationNeededError
+from oauth import callbacks, flows
+from oauth.means import open_means
+from oauth.models import AuthorizationRequest, Grant
+from oauth.names import LostReason
+from oauth.records import requests
+from oauth.records.requests import Visitor
+from oauth.signals import authorization_completed
+from tests.connectors.session_stack import Stack, add_server, running_worker
+from tests.fakes.auth_server import Answer
+from tests.fakes.oauth_mcp import ProtectedMcp
+from tests.waiting import eventually
+from tests.world import Person, World
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def stack(transactional_db: None, redis: Redis) -> Iterator[Stack]:
+    with running_worker() as stack:
+        yield stack
+
+
+@pytest.fixture
+def server() -> Iterator[ProtectedMcp]:
+    running = ProtectedMcp()
+    with running:
+        yield running
+
+
+@dataclass
+class Desk:
+    """Alice at her desk, with one worker and one protected server."""
+
+    stack: Stack
+    server: ProtectedMcp
+    person: Person
+
+    def add(self, auth_type: str = "oauth") -> Connection:
+        return add_server(self.person.principal, self.server.mcp_url, auth_type=auth_type)
+
+    def connect(self, row: Connection) -> Connection:
+        """Connect as a member does; returns the row when the attempt is over."""
+        connections.connect(self.person.principal, row)
+        self.stack.try_open(row)
+        row.refresh_from_db()
+        return row
+
+    def sign_in(self, row: Connection) -> None:
+        """Walk through the address on the server object and complete it as an app does."""
+        address = self.view(row).authorization_url
+        assert address is not None
+        request_id = UUID(urlsplit(address).path.rpartition("/")[2])
+        at_provider = requests.address_of(request_id)
+        assert at_provider is not None
+        back = httpx.get(at_provider.value, follow_redirects=False).headers["location"]
+        async_to_sync(self._complete)(back, row.pk)
+
+    async def _complete(self, back: str, key: UUID) -> None:
+        async with open_means() as means:
+            visitor = Visitor(member_id=self.person.member.pk)
+            await flows.complete(means, callbacks.read_url(back, subject_key=key), visitor)
+
+    def connected(self, row: Connection | None = None) -> Connection:
+        row = self.connect(row or self.add())
+        self.sign_in(row)
+        return self.settled(row, State.CONNECTED)
+
+    def settled(self, row: Connection, state: State) -> Connection:
+        def check() -> bool:
+            row.refresh_from_db()
+            if row.state == State.CONNECTING.value:
+                self.stack.try_open(row)
+            return row.state == state.value
+
+        eventually(check, 10.0, f"the connection is {state.value}")
+        return row
+
+    def view(self, row: Connection) -> selectors.ServerView:
+        return selectors.server_for(self.person.principal, row.slug)
+
+    def age(self, row: Connection, by: timedelta = timedelta(hours=2)) -> None:
+        """Let the access token end, here and at the server."""
+        self.server.end_access_tokens()
+        grant = Grant.unscoped.get(subject_key=row.pk)
+        Grant.unscoped.filter(pk=grant.pk).update(
+            issued_at=grant.issued_at - by, expires_at=(grant.expires_at or grant.issued_at) - by
+        )
+
+
+@pytest.fixture
+def desk(stack: Stack, server: ProtectedMcp, world: World) -> Desk:
+    return Desk(stack, server, world.alice)
+
+
+@pytest.mark.parametrize("auth_type", ["oauth", "none"])
+def test_member_signs_in_and_is_connected_by_itself(desk: Desk, auth_type: str) -> None:
+    row = desk.connect(desk.add(auth_type))
+    asked = desk.view(row)
+    assert (asked.state, asked.next_action) == (State.AUTH_REQUIRED, "authorize")
+    assert asked.auth.type is AuthType.OAUTH
+
+    desk.sign_in(row)
+
+    desk.settled(row, State.CONNECTED)
+    seen = desk.view(row)
+    assert (seen.auth.granted_scopes, seen.auth.issuer) == (("files:read",), desk.server.issuer)
+    assert (seen.auth.has_credentials, seen.authorization_url) == (True, None)
+    assert seen.auth.forecast is not None
+    assert seen.auth.forecast.can_refresh
+    assert desk.stack.call(row, "read") is None
+
+
+def test_server_without_metadata_says_so(desk: Desk) -> None:
+    desk.server.rules.challenge = None
+    desk.server.documents = {
+        path: Answer(404)
+        for path in (
+            "/.well-known/oauth-protected-resource",
+            "/.well-known/oauth-protected-resource/mcp",
+        )
+    }
+
+    row = desk.connect(desk.add())
+
+    assert row.last_error is not None
+    assert (row.state, row.last_error["code"]) == (State.ERROR.value, "no_oauth_metadata")
+
+
+def test_refused_token_is_renewed_once_and_the_call_goes_on(desk: Desk) -> None:
+    row = desk.connected()
+    desk.server.end_access_tokens()
+
+    assert desk.stack.call(row, "read") is None
+    assert len(desk.server.forms("refresh_token")) == 1
+    assert desk.server.executed == 1
+
+
+def test_restart_with_an_expired_token_needs_no_person(desk: Desk) -> None:
+    row = desk.connected()
+    desk.age(row)
+    desk.stack.close(row)
+    connections.disconnect(desk.person.principal, row)
+
+    desk.connect(row)
+
+    assert row.state == State.CONNECTED.value
+    assert len(desk.server.forms("authorization_code")) == 1
+
+
+def test_revoked_authorization_asks_for_a_new_sign_in(desk: Desk) -> None:
+    row = desk.connected()
+    desk.server.end_refresh_tokens()
+
+    error = desk.stack.call(row, "read")
+
+    assert isinstance(error, AuthorizationNeededError)
+    assert desk.view(row).authorization_url
+    desk.settled(row, State.AUTH_REQUIRED)
+    assert row.last_error is not None
+    assert row.last_error["reason"] == LostReason.REFRESH_REFUSED.value
+    assert desk.view(row).authorization_url
+    assert not desk.stack.is_open(row)
+
+
+def test_tokens_that_are_always_refused_end_in_no_loop(desk: Desk) -> None:
+    row = desk.connected()
+    desk.server.rules.accepts_tokens = False
+
+    assert isinstance(desk.stack.call(row, "read"), AuthorizationNeededError)
+
+    desk.settled(row, State.AUTH_REQUIRED)
+    assert row.last_error is not None
+    assert row.last_error["reason"] == LostReason.FRESH_TOKEN_REJECTED.value
+    assert len(desk.server.forms("refresh_token")) == 1
+
+
+def test_more_scopes_are_asked_for_and_then_the_call_succeeds(desk: Desk) -> None:
+    row = desk.connected()
+    desk.server.rules.step_up = {"write": "files:write"}
+
+    assert isinstance(desk.stack.call(row, "write"), AuthorizationNeededError)
+    desk.settled(row, State.AUTH_REQUIRED)
+    desk.sign_in(row)
+    desk.settled(row, State.CONNECTED)
+
+    assert desk.view(row).auth.granted_scopes == ("files:read", "files:write")
+    assert desk.stack.call(row, "write") is None
+
+
+def test_steps_up_at_most_three_times(desk: Desk) -> None:
+    row = desk.connected()
+    desk.server.rules.step_up = {"write": "files:write"}
+    for _ in range(3):
+        desk.stack.call(row, "write")
+        desk.settled(row, State.AUTH_REQUIRED)
+        desk.sign_in(row)
+        desk.settled(row, State.CONNECTED)
+        for token in desk.server.access.values():
+            token.scope = "files:read"
+
+    error = desk.stack.call(row, "write")
+
+    assert error is not None
+    assert error.problem_code == "insufficient_scope"
+    row.refresh_from_db()
+    assert row.state == State.CONNECTED.value
+
+
+def test_forgetting_revokes_at_the_provider(desk: Desk) -> None:
+    row = desk.connected()
+
+    connections.disconnect(desk.person.principal, row, forget=True)
+
+    assert desk.server.current_refresh_tokens() == []
+    assert not Grant.unscoped.filter(subject_key=row.pk).exists()
+    assert desk.view(row).state is State.DISCONNECTED
+
+
+def test_disconnecting_keeps_the_authorization(desk: Desk) -> None:
+    row = desk.connected()
+
+    connections.disconnect(desk.person.principal, row)
+
+    assert len(desk.server.current_refresh_tokens()) == 1
+    assert desk.connect(row).state == State.CONNECTED.value
+
+
+def test_removing_revokes_at_the_provider(desk: Desk) -> None:
+    row = desk.connected()
+
+    connections.remove(desk.person.principal, row)
+
+    assert desk.server.current_refresh_tokens() == []
+    assert not Grant.unscoped.exists()
+
+
+def test_another_address_drops_the_tokens(desk: Desk) -> None:
+    row = desk.connected()
+
+    custom_servers.update_custom_server(
+        desk.person.principal, row, {"url": "http://127.0.0.1:9/mcp"}
+    )
+
+    assert not Grant.unscoped.filter(subject_key=row.pk).exists()
+
+
+def test_signing_in_after_disconnecting_does_not_connect(desk: Desk) -> None:
+    row = desk.connect(desk.add())
+    address = AuthorizationRequest.unscoped.get(subject_key=row.pk)
+    connections.disconnect(desk.person.principal, row)
+    found = requests.address_of(address.pk)
+    assert found is not None
+
+    back = httpx.get(found.value, follow_redirects=False).headers["location"]
+    async_to_sync(desk._complete)(back, row.pk)
+
+    row.refresh_from_db()
+    assert row.state == State.DISCONNECTED.value
+
+
+def machine(desk: Desk) -> Connection:
+    """Return Alice's connection to a preset that signs in as the hub itself."""
+    desk.server.clients["robot"] = {"client_secret": "robot-secret"}
+    preset = Connector(
+        slug="machine",
+        name="Machine",
+        url=desk.server.mcp_url,
+        auth_type="oauth",
+        auth_config={"grantType": "client_credentials", "clientId": "robot"},
+    )
+    connectors.store(preset, secrets={"oauth": {"clientSecret": "robot-secret"}})
+    return connections.ensure(desk.person.principal, "machine")
+
+
+def test_machine_connects_without_a_person(desk: Desk) -> None:
+    row = machine(desk)
+
+    desk.connect(row)
+
+    desk.settled(row, State.CONNECTED)
+    assert desk.stack.call(row, "read") is None
+
+
+def test_machine_whose_tokens_are_refused_does_not_ask_forever(desk: Desk) -> None:
+    desk.server.rules.accepts_tokens = False
+    row = machine(desk)
+
+    desk.connect(row)
+
+    desk.settled(row, State.AUTH_REQUIRED)
+    assert len(desk.server.forms("client_credentials")) <= 3
+
+
+def test_admin_revocation_asks_the_member_to_sign_in(desk: Desk) -> None:
+    row = desk.connected()
+
+    authorizations.revoke(row.pk)
+
+    desk.settled(row, State.AUTH_REQUIRED)
+    assert desk.view(row).authorization_url
+
+
+def test_sign_in_whose_end_reached_nobody_is_found_by_the_sweep(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = desk.connect(desk.add())
+    receivers: list[object] = []
+    monkeypatch.setattr(authorization_completed, "receivers", receivers)
+    authorization_completed.sender_receivers_cache.clear()
+    desk.sign_in(row)
+    Connection.unscoped.filter(pk=row.pk).update(updated_at=now() - timedelta(seconds=6))
+    Grant.unscoped.filter(subject_key=row.pk).update(issued_at=now())
+
+    recovery.sweep_leases()
+
+    desk.settled(row, State.CONNECTED)

@@ -297,6 +297,7 @@ def describe_servers() -> None:
             "responses": {"200": answer(CHECKLIST, "The checklist.")},
         },
     )
+    _describe_completion(server)
     for path, key, name in LISTINGS:
         describe(f"/api/v1/servers/{{server}}/{path}", "get", _listing(server, key, name))
 
@@ -327,6 +328,25 @@ def describe_sessions() -> None:
             "summary": "Ask whether the server answers: `ping`, or `server/discover`.",
             "parameters": [server],
             "responses": call_answers(pong, "It answered."),
+        },
+    )
+
+
+def _describe_completion(server: dict[str, Any]) -> None:
+    asked = {
+        "type": "object",
+        "properties": {"callbackUrl": {"type": "string"}},
+        "required": ["callbackUrl"],
+    }
+    describe(
+        "/api/v1/servers/{server}/complete-auth",
+        "post",
+        {
+            "operationId": "completeServerAuth",
+            "summary": "Finish a sign-in whose redirect an app has caught.",
+            "parameters": [server],
+            "requestBody": body(asked),
+            "responses": {"200": answer(SERVER, "Signed in; it connects by itself.")},
         },
     )
 

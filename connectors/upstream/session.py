@@ -14,6 +14,7 @@ from connectors.upstream.contract import (
     SessionListener,
     UpstreamRequest,
 )
+from connectors.upstream.param_headers import load_rules
 from connectors.upstream.stdio import open_stdio
 from mcphub.core.clock import Deadline
 from mcphub.core.egress import EgressClient
@@ -36,6 +37,7 @@ async def open_session(
     Raises UpstreamError, AuthorizationNeededError, ProtocolError, BlockedUrlError. The caller
     decides whether stdio is allowed.
     """
+    await load_rules()
     attempt = Attempt(
         spec=spec,
         http=http,

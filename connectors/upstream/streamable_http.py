@@ -214,7 +214,8 @@ class HttpSession(BaseSession):
                 continue
             message = self.receive(event.data, call, max_depth=depth_for(call.request.method))
             if message is not None:
-                found = self._accept(call, message, len(event.data)) or found
+                answer = self._accept(call, message, len(event.data))
+                found = found if answer is None else answer  # an empty result is one
         return found
 
     async def _linger(self, call: Call, chunks: AsyncIterator[bytes], parser: SseParser) -> None:

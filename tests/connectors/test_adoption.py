@@ -146,7 +146,6 @@ def test_other_credentials_are_never_used_in_an_old_session(world: World, other:
     with serving_in_thread(Counting()) as server, running_worker() as first:
         row = connected(world, first, server.url)
         kill(first, row)
-        Connection.unscoped.filter(pk=row.pk).update(state="connecting")
         server_row = row.custom_server
         assert server_row is not None
         server_row.relay_elicitation = False  # what was declared is different as well

@@ -124,7 +124,7 @@ class ConnectorForm(ConnectorFormBase):
                 told = f"{problem.path[6:]}: {problem.message}" if is_auth else problem.message
                 self.add_error(field, told)
         except ConflictError as exc:
-            self.add_error("slug", f"{exc.title}.")
+            self.add_error("slug", f"{exc.detail.rstrip('.')}.")
         except HubError as exc:
             self.add_error("url", exc.detail)
 

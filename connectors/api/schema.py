@@ -19,7 +19,8 @@ SERVER = {"$ref": "#/components/schemas/ServerOutput"}
 TIMEOUT = {
     "type": "integer",
     "minimum": 1,
-    "description": "Milliseconds until the call has to be over, whatever progress it makes.",
+    "description": "Milliseconds without progress that the call may take; progress extends it, "
+    "up to MCPHUB_CALL_TIMEOUT_MAX.",
 }
 TOOL_CALL = {
     "type": "object",

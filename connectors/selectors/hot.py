@@ -37,7 +37,7 @@ Key = tuple[uuid.UUID, uuid.UUID, str, frozenset[str] | None, bool]
 
 class NotConnectedError(ConflictError):
     code = "not_connected"
-    title = "Connect the server first"
+    title = "The server is not connected"
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ MISCONFIGURED: JSONObject = {
 
 class UnknownToolError(NotFoundError):
     code = "unknown_tool"
-    title = "The server has no tool of this name"
+    title = "The server has no such tool"
 
 
 def servers_for(principal: Principal) -> list[ServerView]:

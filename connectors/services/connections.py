@@ -68,7 +68,7 @@ SUSPENDED: JSONObject = {
 
 class ConnectorNotRemovableError(ConflictError):
     code = "connector_not_removable"
-    title = "A preset cannot be removed; it can be disconnected"
+    title = "A preset cannot be removed"
 
 
 class TooManyConnectionsError(LimitError):

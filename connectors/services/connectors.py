@@ -34,6 +34,7 @@ IDENTITY = frozenset({"url", "transport", "auth_type", "command"})
 """A change of these makes it another server: what was stored for the old one is dropped."""
 SESSION_FIELDS = frozenset({"auth_config", "connect_timeout"})
 """A change of these takes effect with the next session."""
+EXISTS = "Another connector has this id."
 
 
 class OauthNotAvailableError(HubError):
@@ -44,7 +45,7 @@ class OauthNotAvailableError(HubError):
 
 class ConnectorExistsError(ConflictError):
     code = "already_exists"
-    title = "Another connector has this id"
+    title = "There is one already"
 
 
 class ConnectorIdTakenError(ConflictError):
@@ -105,7 +106,7 @@ def store(connector: Connector, *, secrets: JSONObject | None = None) -> Connect
                 has_new_secrets = secrets is not None and secrets != _opened(before)
                 _take_effect(connector, changed, has_new_secrets=has_new_secrets)
     except IntegrityError as exc:
-        raise ConnectorExistsError from exc
+        raise ConnectorExistsError(EXISTS) from exc
     return connector
 
 
@@ -144,7 +145,7 @@ def _check_id(connector: Connector) -> None:
     others = Connector.unscoped.exclude(pk=connector.pk).filter(slug=connector.slug)
     owners = set(others.values_list("tenant_id", flat=True))
     if connector.tenant_id in owners:
-        raise ConnectorExistsError
+        raise ConnectorExistsError(EXISTS)
     if None not in owners or connector.tenant_id is None:
         return
     before = Connector.unscoped.filter(pk=connector.pk).values_list("slug", "tenant_id").first()
@@ -158,7 +159,10 @@ def _stdio_problems(connector: Connector) -> list[FieldProblem]:
         if connector.command:
             return [FieldProblem(path="/command", message="Only with the transport stdio.")]
         return []
-    if connector.tenant_id is not None or not settings.STDIO_ENABLED:
+    if connector.tenant_id is not None:
+        message = "Only a connector for everybody can be a program."
+        return [FieldProblem(path="/transport", message=message)]
+    if not settings.STDIO_ENABLED:
         return [FieldProblem(path="/transport", message="stdio is not enabled here.")]
     command = connector.command
     is_command = isinstance(command, list) and all(isinstance(part, str) for part in command)

@@ -35,7 +35,7 @@ from tracing.secrets import NO_SECRETS, KnownSecrets
 class StdioDisabledError(HubError):
     code = "stdio_disabled"
     status = 409
-    title = "Servers that run as a local command are not enabled here"
+    title = "Programs are not started here"
 
 
 class QuarantinedError(HubError):

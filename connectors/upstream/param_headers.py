@@ -2,35 +2,44 @@
 
 Values never reach the wire unencoded unless they are plain printable ASCII, so an argument cannot
 add a header.
+
+The rules are the SDK's. Its import takes a quarter of a web process's start, which opens sessions
+only to diagnose; so it waits for the first one.
 """
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from collections.abc import Iterable
-
-from mcp.shared.inbound import (
-    NAME_BEARING_METHODS,
-    encode_header_value,
-    find_invalid_x_mcp_header,
-    mcp_param_headers,
-    x_mcp_header_map,
-)
+from importlib import import_module
 
 from mcphub.core.errors import InvalidInputError
 from mcphub.core.types import JSONObject, JSONValue
 
 MAX_HEADER_BYTES = 16 << 10
 MAX_ANNOTATED_TOOLS = 2000
+RULES = "mcp.shared.inbound"
+
+
+async def load_rules() -> None:
+    """Import the SDK in a thread, so that the first session stops nothing else."""
+    if RULES not in sys.modules:
+        await asyncio.to_thread(import_module, RULES)
 
 
 def name_header(method: str, params: JSONObject) -> str | None:
     """Return the value of `Mcp-Name`, None when the method has none. Raises InvalidInputError."""
+    from mcp.shared.inbound import NAME_BEARING_METHODS  # noqa: PLC0415  (see above)
+
     key = NAME_BEARING_METHODS.get(method) or ("taskId" if method.startswith("tasks/") else None)
     value = params.get(key) if key else None
     return _encoded(value) if isinstance(value, str) else None
 
 
 def _encoded(value: str) -> str:
+    from mcp.shared.inbound import encode_header_value  # noqa: PLC0415
+
     try:
         encoded = encode_header_value(value)
     except UnicodeEncodeError as exc:
@@ -42,6 +51,8 @@ def _encoded(value: str) -> str:
 
 def annotation_fault(schema: JSONValue) -> bool:
     """Whether the schema has an `x-mcp-header` annotation that the specification forbids."""
+    from mcp.shared.inbound import find_invalid_x_mcp_header  # noqa: PLC0415
+
     return find_invalid_x_mcp_header(schema) is not None
 
 
@@ -54,6 +65,8 @@ class ParamHeaders:
         self._by_tool: dict[str, dict[tuple[str, ...], str]] = {}
 
     def learn(self, tools: Iterable[JSONValue]) -> None:
+        from mcp.shared.inbound import x_mcp_header_map  # noqa: PLC0415
+
         for tool in tools:
             if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
                 continue
@@ -70,6 +83,8 @@ class ParamHeaders:
         found = self._by_tool.get(str(params.get("name")))
         if not found or not isinstance(arguments, dict):
             return {}
+        from mcp.shared.inbound import mcp_param_headers  # noqa: PLC0415
+
         try:
             headers = mcp_param_headers(found, arguments)
         except UnicodeEncodeError as exc:

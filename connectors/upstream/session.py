@@ -15,6 +15,7 @@ from connectors.upstream.contract import (
     StreamPosition,
     UpstreamRequest,
 )
+from connectors.upstream.param_headers import load_rules
 from connectors.upstream.stdio import open_stdio
 from mcphub.core.clock import Deadline
 from mcphub.core.egress import EgressClient
@@ -38,6 +39,7 @@ async def open_session(
     Raises UpstreamError, AuthorizationNeededError, ProtocolError, BlockedUrlError. The caller
     decides whether stdio is allowed.
     """
+    await load_rules()
     attempt = Attempt(
         spec=spec,
         http=http,

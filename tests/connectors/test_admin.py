@@ -204,5 +204,5 @@ def test_a_preset_that_exists_already_is_refused_in_words(root: Client, world: W
 
     assert errors_of(again) == {"slug": ["Another connector has this id."]}
     assert errors_of(shadow) == {"slug": ["The operator's connector has this id."]}
-    assert errors_of(stdio) == {"transport": ["stdio is not enabled here."]}
+    assert errors_of(stdio) == {"transport": ["Only a connector for everybody can be a program."]}
     assert Connector.unscoped.count() == 1

@@ -15,6 +15,8 @@ from connectors.models import Connection, CustomServer
 from connectors.services import connections, custom_servers
 from connectors.services.transitions import transition
 from connectors.states import MOVES, State
+from connectors.upstream.contract import UpstreamRequest
+from mcphub.core.clock import Deadline
 from mcphub.core.errors import HubError
 from tests.connectors import server_factories
 from tests.connectors.session_stack import Stack, add_server, kinds_of, running_worker
@@ -67,6 +69,19 @@ class WebPage(RawServer):
 
 
 # --- opening ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "method"), [(Kind.LEGACY, "ping"), (Kind.MODERN, "server/discover")]
+)
+def test_a_server_of_any_era_answers_what_a_ping_sends(
+    world: World, stack: Stack, kind: Kind, method: str
+) -> None:
+    with running(kind) as server:
+        row = stack.connect(world.alice.principal, add_server(world.alice.principal, server.url))
+        request = UpstreamRequest(method=method, params={}, deadline=Deadline.after(5.0))
+        result = stack.worker.host.run(stack.worker.keeper.request(row.pk, request), 5.0)
+    assert isinstance(result, dict)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ class ErrorClass:
     name: str
     code: object
     status: object
+    title: object
 
 
 def codes_given_in(source: Source) -> Iterator[str]:
@@ -42,7 +43,9 @@ def error_classes() -> Iterator[ErrorClass]:
                 continue
             values = dict(_constants(node))
             if "code" in values:
-                yield ErrorClass(node.name, values["code"], values.get("status"))
+                yield ErrorClass(
+                    node.name, values["code"], values.get("status"), values.get("title")
+                )
 
 
 def _constants(node: ast.ClassDef) -> Iterator[tuple[str, object]]:
@@ -73,6 +76,15 @@ def test_every_error_class_is_registered_with_its_status() -> None:
     ]
     assert len(found) > 20
     assert wrong == []
+
+
+def test_every_error_class_has_the_title_of_the_registry() -> None:
+    others = {
+        kind.name: kind.title
+        for kind in error_classes()
+        if kind.title is not None and kind.title != PROBLEMS[str(kind.code)].title
+    }
+    assert others == {}
 
 
 def test_every_registered_code_is_used() -> None:

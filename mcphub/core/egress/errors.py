@@ -8,16 +8,16 @@ from mcphub.core.errors import UpstreamError
 class ResponseTooLargeError(UpstreamError):
     code = "response_too_large"
     retryable = False
-    title = "The server's answer is larger than the limit"
+    title = "The server's answer is too large"
 
 
 class EncodingRefusedError(UpstreamError):
     code = "encoding_refused"
     retryable = False
-    title = "The server's answer is compressed although no compression was offered"
+    title = "The server's answer is compressed"
 
 
 class RedirectRefusedError(UpstreamError):
     code = "redirect_refused"
     retryable = False
-    title = "The server redirects to a place that is not followed"
+    title = "The server redirects elsewhere"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from asgiref.sync import sync_to_async
-from django.db import close_old_connections, connections
+from django.db import close_old_connections, connection, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 P = ParamSpec("P")
@@ -29,10 +29,16 @@ async def in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def _checked(work: Callable[[], T]) -> T:
-    close_old_connections()
+    _close_old()
     try:
         return work()
     finally:
+        _close_old()
+
+
+def _close_old() -> None:
+    """Close what is old or broken; inside somebody's transaction that is not ours to do."""
+    if not connection.in_atomic_block:
         close_old_connections()
 
 
@@ -56,9 +62,9 @@ class DatabaseThreads:
         closing.join()
 
     def _close_connections(self) -> None:
-        for connection in self._opened:
-            connection.inc_thread_sharing()  # its own thread has ended
-            connection.close()
+        for opened in self._opened:
+            opened.inc_thread_sharing()  # its own thread has ended
+            opened.close()
         self._opened.clear()
 
     def _guarded(self, work: Callable[[], T]) -> T:

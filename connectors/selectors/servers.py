@@ -52,7 +52,10 @@ class UnknownToolError(NotFoundError):
 
 
 def servers_for(principal: Principal) -> list[ServerView]:
-    """Return every server of the principal with its tools and open questions; five queries."""
+    """Return every server of the principal with its tools and open questions.
+
+    Five queries, and two more where one of them signs in.
+    """
     rows = connections_for(principal)
     tools = _tools_of(principal, _stored(rows))
     pending = pending_of(principal, _stored(rows))

@@ -33,7 +33,7 @@ from oauth.names import LostReason
 from oauth.records import requests
 from oauth.records.requests import Visitor
 from oauth.signals import authorization_completed
-from tests.connectors.session_stack import Stack, add_server, running_worker
+from tests.connectors.session_stack import SECONDS, Stack, add_server, running_worker
 from tests.fakes.auth_server import Answer
 from tests.fakes.oauth_mcp import ProtectedMcp
 from tests.waiting import eventually
@@ -175,6 +175,22 @@ def test_restart_with_an_expired_token_needs_no_person(desk: Desk) -> None:
     assert len(desk.server.forms("authorization_code")) == 1
 
 
+def test_refreshed_token_goes_on_in_the_session_of_a_worker_that_is_gone(desk: Desk) -> None:
+    row = desk.connected()
+    opened = desk.server.opened
+    desk.stack.worker.host.run(desk.stack.worker.host.leave(row.pk), SECONDS)  # as if killed
+    desk.age(row)
+
+    with running_worker() as other:
+        keeper = other.worker.keeper
+        assert other.worker.host.run(keeper.take_over(desk.stack.worker.id), SECONDS) == 1
+        eventually(lambda: other.is_open(row), what="the session is taken over")
+
+        assert other.call(row, "read") is None
+    assert desk.server.opened == opened
+    assert len(desk.server.forms("refresh_token")) == 1
+
+
 def test_revoked_authorization_asks_for_a_new_sign_in(desk: Desk) -> None:
     row = desk.connected()
     desk.server.end_refresh_tokens()
@@ -298,6 +314,22 @@ def machine(desk: Desk) -> Connection:
     )
     connectors.store(preset, secrets={"oauth": {"clientSecret": "robot-secret"}})
     return connections.ensure(desk.person.principal, "machine")
+
+
+@pytest.mark.parametrize("config", [[1], "text", {"scopes": "a"}])
+def test_choices_that_cannot_be_read_end_in_an_error_that_says_so(
+    desk: Desk, config: object
+) -> None:
+    row = machine(desk)
+    Connector.unscoped.filter(slug="machine").update(auth_config=config)
+
+    desk.connect(row)
+
+    assert row.last_error is not None
+    assert (row.state, row.last_error["code"]) == (State.ERROR.value, "invalid_input")
+    preset = Connector.unscoped.get(slug="machine")
+    preset.auth_config = {"clientId": "robot"}
+    connectors.store(preset)
 
 
 def test_machine_connects_without_a_person(desk: Desk) -> None:

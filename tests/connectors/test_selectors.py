@@ -68,6 +68,18 @@ def test_listing_servers_costs_five_queries_however_many_there_are(
     assert [len(server.tools) for server in servers] == [0] * 5 + [1] * 5
 
 
+def test_listing_servers_costs_two_more_queries_where_some_sign_in(
+    world: World, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    for number in range(3):
+        make_custom(world.alice, f"own{number}", state="auth_required", signs_in=True)
+
+    with django_assert_num_queries(7):
+        servers = selectors.servers_for(world.alice.principal)
+
+    assert {server.auth.type.value for server in servers} == {"oauth"}
+
+
 @pytest.mark.parametrize("slug", ["unknown", "bobs", "foreign", "off", "no such id", ""])
 def test_unknown_and_foreign_servers_are_not_found_alike(world: World, slug: str) -> None:
     make_custom(world.bob, "bobs")

@@ -14,9 +14,9 @@ SCHEMA = {"type": "object"}
 
 
 class ProtectedMcp(AuthServer):
-    """Counts executed calls in `executed`."""
+    """Counts executed calls in `executed` and handshakes in `opened`; gives each a session."""
 
-    executed = 0
+    executed = opened = 0
 
     def _mcp(self, seen: Seen) -> Answer:
         message = json.loads(seen.body)
@@ -27,7 +27,11 @@ class ProtectedMcp(AuthServer):
             return checked
         if "id" not in message:
             return Answer(202)
-        return Answer(body={"jsonrpc": "2.0", "id": message["id"], **self._reply(method, seen)})
+        body = {"jsonrpc": "2.0", "id": message["id"], **self._reply(method, seen)}
+        if method != "initialize":
+            return Answer(body=body)
+        self.opened += 1
+        return Answer(body=body, headers={"Mcp-Session-Id": f"session-{self.opened}"})
 
     def _reply(self, method: str, seen: Seen) -> dict[str, Any]:
         if method == "initialize":

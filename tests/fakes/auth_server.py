@@ -202,8 +202,6 @@ class AuthServer:
             ("POST", f"{path}/revoke"): self._revoke,
             ("GET", f"{path}/userinfo"): self._userinfo,
             ("POST", "/mcp"): self._mcp,
-            ("GET", "/mcp"): lambda _: Answer(405),
-            ("DELETE", "/mcp"): lambda _: Answer(405),
         }
 
     def _resource_document(self, _: Seen) -> Answer:

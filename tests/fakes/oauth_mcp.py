@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,10 @@ class ProtectedMcp(AuthServer):
     """Counts executed calls in `executed` and handshakes in `opened`; gives each a session."""
 
     executed = opened = 0
+
+    def _routes(self) -> dict[tuple[str, str], Callable[[Seen], Answer]]:
+        refused = {(method, "/mcp"): lambda _: Answer(405) for method in ("GET", "DELETE")}
+        return {**super()._routes(), **refused}
 
     def _mcp(self, seen: Seen) -> Answer:
         message = json.loads(seen.body)

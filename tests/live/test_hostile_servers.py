@@ -159,12 +159,14 @@ def test_a_flood_of_notifications_does_not_hold_up_the_answer(site: Site) -> Non
     assert seconds < 10
 
 
-@pytest.mark.parametrize("name", ["elicit", "sample"])
-def test_a_request_of_the_server_that_nobody_offered_is_refused(site: Site, name: str) -> None:
+@pytest.mark.parametrize(("name", "code"), [("elicit", -32602), ("sample", -32601)])
+def test_a_bad_question_and_one_that_nobody_offered_are_refused(
+    site: Site, name: str, code: int
+) -> None:
     with unharmed(site):
         response, _, _ = both(site, name, timeoutMs=10_000)
     assert response.status_code == 200, response.text
-    assert '"code": -32601' in response.json()["content"][0]["text"]
+    assert f'"code": {code}' in response.json()["content"][0]["text"]
 
 
 # --- servers that list badly

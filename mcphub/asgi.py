@@ -43,11 +43,9 @@ http: Any = LeanApplication(
     prefixes=("/api/v1/servers/", "/api/v1/calls/", "/api/v1/tool-calls"),
 )
 
-is_watching = settings.DATABASES["default"]["ENGINE"].endswith("postgresql")
-
 application = ProtocolTypeRouter(
     {
-        "http": OutageGuard(http, is_watching=is_watching),
+        "http": OutageGuard(http, is_watching=settings.IS_DATABASE_WATCHED),
         "websocket": routing.websockets,
         "lifespan": lifespan,
     }

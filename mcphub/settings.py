@@ -27,6 +27,7 @@ DATABASES = {
         or f"sqlite:///{ROOT / '.mcphub' / 'hub.sqlite3'}"
     )
 }
+IS_DATABASE_WATCHED = DATABASES["default"]["ENGINE"].endswith("postgresql")
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.url(
     "MCPHUB_REDIS_URL", "redis://127.0.0.1:6379/0", schemes=("redis", "rediss", "unix")

@@ -38,4 +38,6 @@ DATABASES["default"]["TEST"] = (
     if "sqlite" in DATABASES["default"]["ENGINE"]
     else {"NAME": f"mcphub_test_{os.getpid()}"}
 )
+# The watch is a thread of its own, and tests lend the database to their own thread alone.
+IS_DATABASE_WATCHED = False
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import DatabaseError
 from redis import Redis
 
@@ -359,7 +360,7 @@ async def test_a_cancelled_queued_call_frees_every_place_it_took(
     await stack.register()
     submitted = await stack.submit()
     await stack.threads.run(tool_calls.cancel, stack.principal, submitted.id)
-    assert list(redis.scan_iter(match="*:calls:[tcw]*")) == []
+    assert list(redis.scan_iter(match=f"{settings.REDIS_PREFIX}:calls:[tcw]*")) == []
 
 
 async def test_a_silent_server_that_answers_no_ping_ends_the_subscription(

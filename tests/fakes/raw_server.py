@@ -272,6 +272,7 @@ async def serving(server: RawServer) -> AsyncIterator[RawServer]:
         task = asyncio.get_running_loop().create_task(handle(reader, writer))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
+        task.add_done_callback(lambda _: writer.close())  # also when it never began
 
     listener = await asyncio.start_server(accept, "127.0.0.1", 0, limit=1 << 20)
     port = listener.sockets[0].getsockname()[1]
@@ -283,6 +284,7 @@ async def serving(server: RawServer) -> AsyncIterator[RawServer]:
         for task in tuple(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # the closed connections let go of their sockets
 
 
 @contextmanager

@@ -70,11 +70,12 @@ class TickPipeline:
                 answers = await self._exchange([command for command, _ in batch])
             except hub_redis.AWAY:
                 self.dropped += sum(future is None for _, future in batch)
-                for _, future in batch:
-                    _settle(future, UnavailableError("Redis is away.", retry_after=1.0))
             else:
                 for (_, future), answer in zip(batch, answers, strict=True):
                     _settle(future, answer)
+            finally:  # whatever went wrong, nobody waits for ever
+                for _, future in batch:
+                    _settle(future, UnavailableError("Redis is away.", retry_after=1.0))
 
     async def _exchange(self, commands: list[Command]) -> list[Any]:
         try:

@@ -189,6 +189,19 @@ class Lost:
     async def execute_command(self, *_: object) -> None:
         raise RuntimeError("unable to perform operation; the handler is closed")
 
+    def pipeline(self, *, transaction: bool) -> _LostPipeline:
+        del transaction
+        return _LostPipeline()
+
+
+class _LostPipeline:
+    def execute_command(self, *_: object) -> None:
+        """Queue it, as redis-py does."""
+
+    async def execute(self, *, raise_on_error: bool) -> None:
+        del raise_on_error
+        raise RuntimeError("unable to perform operation; the handler is closed")
+
 
 async def test_a_connection_that_the_loop_has_closed_is_an_absent_redis_not_a_silence() -> None:
     pipeline = queue.TickPipeline(Lost())  # type: ignore[arg-type]  # stands for a client

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
+import httpx
 import pytest
 from redis import Redis
 
+from connectors import selectors
+from connectors.api import threads
 from connectors.models import Connection
 from connectors.queue import workers
 from connectors.services import tool_calls
+from mcphub import asgi
 from mcphub.core.offload import DatabaseThreads
 from tests.connectors import server_factories
 from tests.connectors.call_stack import Stack, closing_loop_objects, view_of
@@ -47,3 +53,18 @@ async def stack(world: World, connection: Connection, redis: Redis) -> AsyncIter
             yield stack
         finally:
             await stack.aclose()
+
+
+@pytest.fixture
+async def web(world: World, stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
+    """Alice's client of the ASGI application, in the loop that the worker runs in."""
+    selectors.targets.clear()
+    await stack.start_worker()
+    application: Any = asgi.application
+    transport = httpx.ASGITransport(app=application)
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1:8000", headers=dict(world.alice.headers)
+    ) as client:
+        yield client
+    await asyncio.to_thread(threads.close)
+    await asyncio.to_thread(selectors.targets.close)

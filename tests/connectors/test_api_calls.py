@@ -5,18 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import AsyncIterator
 from typing import Any
 from unittest.mock import ANY
 
 import httpx
 import pytest
 
-from connectors import selectors
-from connectors.api import threads
 from connectors.models import CatalogTool, Connection, ToolCall
 from connectors.upstream.contract import UpstreamRequest
-from mcphub import asgi
 from mcphub.core.errors import ProtocolError, UpstreamError
 from mcphub.core.types import JSONObject
 from tenants.principal import Scope
@@ -28,21 +24,6 @@ CALL = "/api/v1/servers/linear/tools/search/call"
 BODY = {"arguments": {"q": "x"}}
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-async def web(world: World, stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
-    """Alice's client of the ASGI application, in the loop that the worker runs in."""
-    selectors.targets.clear()
-    await stack.start_worker()
-    application: Any = asgi.application
-    transport = httpx.ASGITransport(app=application)
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://127.0.0.1:8000", headers=dict(world.alice.headers)
-    ) as client:
-        yield client
-    await asyncio.to_thread(threads.close)
-    await asyncio.to_thread(selectors.targets.close)
 
 
 async def test_a_result_arrives_as_the_server_gave_it(web: httpx.AsyncClient, stack: Stack) -> None:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 
-from connectors import selectors
-from connectors.api import threads
 from connectors.models import Connection
 from connectors.upstream.contract import UpstreamRequest
-from mcphub import asgi
 from mcphub.core.errors import ProtocolError
 from mcphub.core.types import JSONObject
 from tests.connectors.call_stack import Stack
 from tests.problems import problem
-from tests.world import World
 
 SERVER = "/api/v1/servers/linear"
 LEVEL, PING = f"{SERVER}/logging-level", f"{SERVER}/ping"
@@ -26,21 +20,6 @@ CALL = f"{SERVER}/tools/search/call"
 META = "io.modelcontextprotocol/logLevel"
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-@pytest.fixture
-async def web(world: World, stack: Stack) -> AsyncIterator[httpx.AsyncClient]:
-    """Alice's client of the ASGI application, in the loop that the worker runs in."""
-    selectors.targets.clear()
-    await stack.start_worker()
-    application: Any = asgi.application
-    transport = httpx.ASGITransport(app=application)
-    async with httpx.AsyncClient(
-        transport=transport, base_url="http://127.0.0.1:8000", headers=dict(world.alice.headers)
-    ) as client:
-        yield client
-    await asyncio.to_thread(threads.close)
-    await asyncio.to_thread(selectors.targets.close)
 
 
 async def change(stack: Stack, **fields: Any) -> None:

@@ -12,143 +12,35 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Literal, TypedDict, cast
+from typing import cast
 
 from django.db import transaction
 
 from connectors import selectors
+from connectors.event_types import (
+    CallFinishedEvent,
+    CallLogEvent,
+    CallPayload,
+    CallProgressEvent,
+    CallStartedEvent,
+    ConnectorEvent,
+    ElicitationEvent,
+    InputChange,
+    ServerAuthorizationEvent,
+    ServerPayload,
+    ToolChangedEvent,
+)
 from connectors.models import Connection, InputRequest, ToolCall
 from connectors.server_spec import ServerSpec
 from mcphub.core import broadcast
 from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONObject, JSONValue
+from oauth.names import Change
 from tenants.principal import MEMBER_SCOPES, Principal
 
 TOOLS_BYTES = 64 << 10
 """Past this the tools are left out of a server object in an event; REST has them."""
 TEXT_LENGTH = 2000
-
-InputChange = Literal["elicitation.created", "elicitation.updated", "elicitation.closed"]
-
-
-class ServerPayload(TypedDict):
-    """The server object of API design §3; `tools` None: unchanged or too large, read REST."""
-
-    id: str
-    kind: str
-    connector: str | None
-    name: str
-    url: str
-    icon: str | None
-    connectionState: str
-    nextAction: str | None
-    lastError: JSONObject | None
-    tools: list[JSONObject] | None
-    authorizationUrl: str | None
-    pendingElicitations: list[JSONObject]
-    auth: JSONObject
-    transport: str
-    protocolVersion: str | None
-    serverInfo: JSONObject
-    capabilities: JSONObject
-    instructions: str | None
-    connectionTimeout: int
-    elicitation: bool
-    attempt: int
-    nextRetryAt: str | None
-    connectedAt: str | None
-    createdAt: str
-    catalogVersion: int
-
-
-class CallPayload(TypedDict):
-    id: str
-    server: str
-    method: str
-    target: str
-    status: str
-    attempt: int
-    isToolError: bool
-    problem: JSONObject | None
-
-
-class ServerStateEvent(TypedDict):
-    type: Literal["server.state"]
-    server: ServerPayload
-
-
-class ServerRemovedEvent(TypedDict):
-    type: Literal["server.removed"]
-    id: str
-
-
-class CallStartedEvent(TypedDict):
-    type: Literal["call.started"]
-    call: CallPayload
-
-
-class CallFinishedEvent(TypedDict):
-    type: Literal["call.finished"]
-    call: CallPayload
-
-
-class CallWaitEvent(TypedDict):
-    """The call waits for answers, which `GET /elicitations` has the questions of, or goes on."""
-
-    type: Literal["call.input_required", "call.resumed"]
-    call: CallPayload
-
-
-class ElicitationEvent(TypedDict):
-    """A question without addresses and prompts, which REST has."""
-
-    type: InputChange
-    call: str | None
-    elicitation: JSONObject
-
-
-class CallProgressEvent(TypedDict):
-    type: Literal["call.progress"]
-    id: str
-    server: str
-    progress: float
-    total: float | None
-    message: str | None
-
-
-class CallLogEvent(TypedDict):
-    """One logging message; `id` is None when the server does not say which call it is about."""
-
-    type: Literal["call.log"]
-    id: str | None
-    server: str
-    level: str
-    logger: str | None
-    data: JSONValue
-
-
-class ToolChangedEvent(TypedDict):
-    """Names of the server's tools that came, changed or went; the catalog itself is in REST."""
-
-    type: Literal["tool.changed"]
-    id: str
-    added: list[str]
-    changed: list[str]
-    removed: list[str]
-    catalogVersion: int
-
-
-ConnectorEvent = (
-    ServerStateEvent
-    | ServerRemovedEvent
-    | CallStartedEvent
-    | CallFinishedEvent
-    | CallWaitEvent
-    | ElicitationEvent
-    | CallProgressEvent
-    | CallLogEvent
-    | ToolChangedEvent
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +99,25 @@ def announce_server(connection: Connection) -> None:
             payload["pendingElicitations"] = [question.told for question in pending]
             payload["tools"] = _small(tools)
             _publish(owner, {"type": "server.state", "server": payload})
+
+    _after_commit(publish)
+
+
+def announce_authorization(connection: Connection, change: Change) -> None:
+    """Send `server.authorization` with what will happen to it; up to 3 queries."""
+
+    def publish() -> None:
+        owner = owner_of(connection)
+        row = selectors.rows_for(owner).filter(pk=connection.pk).first()
+        if row is not None:
+            [view] = selectors.with_authorizations(owner, [selectors.view_of(row)])
+            event: ServerAuthorizationEvent = {
+                "type": "server.authorization",
+                "id": view.slug,
+                "change": change.value,
+                "auth": view.auth.wire,
+            }
+            _publish(owner, event)
 
     _after_commit(publish)
 

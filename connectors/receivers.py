@@ -25,6 +25,7 @@ def connect() -> None:
     connect_sessions.register_connectors(selectors.preset_slugs)
     signals.authorization_completed.connect(authorizations.on_completed)
     signals.authorization_lost.connect(authorizations.on_lost)
+    signals.authorization_changed.connect(authorizations.on_changed)
     topics.register_topic("server", has_server)
     topics.register_topic("call", has_call)
     topics.register_visible_servers(visible_servers)

@@ -13,6 +13,9 @@ from uuid import UUID
 AHEAD_MAX = 300.0
 """The sweep refreshes at most this many seconds before the end."""
 AHEAD_SHARE = 0.25
+NOTICE_MAX = 86400.0
+"""Of an end that only a person can put off, members hear at most this many seconds before."""
+NOTICE_SHARE = 0.25
 ON_USE_MAX = 30.0
 """A token that is used is refreshed at the latest this many seconds before its end."""
 ON_USE_SHARE = 0.1
@@ -77,6 +80,11 @@ def ahead_seconds(grant_id: UUID, lifetime: float) -> float:
     """Return how long before its end the sweep refreshes this grant."""
     share = 0.5 + (grant_id.int & 0xFFFF) / 0x1FFFE
     return min(AHEAD_MAX, AHEAD_SHARE * lifetime) * share
+
+
+def notice_seconds(lifetime: float) -> float:
+    """Return how long before its end a member hears of it."""
+    return min(NOTICE_MAX, NOTICE_SHARE * lifetime)
 
 
 def is_due_on_use(seconds_left: float, lifetime: float) -> bool:

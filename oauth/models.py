@@ -148,6 +148,9 @@ class Grant(TenantScoped):
     is_forced = models.BooleanField(
         default=False, help_text="The server had refused the token before this one."
     )
+    noticed_end = models.DateTimeField(
+        null=True, blank=True, help_text="The end that its member was told about beforehand."
+    )
     step_ups = models.JSONField(default=dict, blank=True)
     signed_in_as = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -38,3 +38,11 @@ class LostReason(StrEnum):
     """The address or issuer of the server is another one now."""
     REVOKED = "revoked"
     """The member or an admin revoked it."""
+
+
+class Change(StrEnum):
+    """What has become of an authorization that is still good, or is about to."""
+
+    REFRESHED = "refreshed"
+    REFRESH_DELAYED = "refresh_delayed"
+    ENDING = "ending"

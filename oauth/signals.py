@@ -1,4 +1,4 @@
-"""The two ways in which this package notifies those above it: ids only, sent after the commit."""
+"""The ways in which this package notifies those above it: ids only, sent after the commit."""
 
 from __future__ import annotations
 
@@ -26,3 +26,6 @@ authorization_completed = Signal()
 
 authorization_lost = Signal()
 """Receivers get `ids: Ids` and `reason: str` (a LostReason): a person has to sign in again."""
+
+authorization_changed = Signal()
+"""Receivers get `ids: Ids` and `reason: str` (a Change): its forecast is another, or comes true."""

@@ -11,7 +11,7 @@ from mcphub.core.errors import HubError
 from oauth import refresh_lock
 from oauth.forecast import AHEAD_MAX, ahead_seconds
 from oauth.means import Means, open_means
-from oauth.records import grants, journal, registrations, requests
+from oauth.records import grants, journal, notices, registrations, requests
 
 logger = logging.getLogger(__name__)
 
@@ -34,9 +34,11 @@ async def refresh_due(means: Means) -> int:
 
 
 async def sweep() -> int:
-    """As `refresh_due`, with means of its own."""
+    """As `refresh_due`, with means of its own; then tell of the ends that are near."""
     async with open_means() as means:
-        return await refresh_due(means)
+        refreshed = await refresh_due(means)
+        await means.database.run(notices.give_notice, MOST)
+        return refreshed
 
 
 def prune() -> int:

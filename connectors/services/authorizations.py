@@ -21,7 +21,7 @@ from connectors.states import State
 from mcphub.core.errors import HubError, UnavailableError
 from oauth import flows
 from oauth.means import open_means
-from oauth.names import LostReason
+from oauth.names import Change, LostReason
 from oauth.records import requests
 from oauth.signals import Ids
 
@@ -61,6 +61,16 @@ def on_lost(*, ids: Ids, **rest: object) -> None:
             reopening.reopen(row)
     else:
         events.announce_server(row)
+
+
+def on_changed(*, ids: Ids, reason: str, **rest: object) -> None:
+    """Tell the member what has become of the authorization, and what will."""
+    del rest
+    row = Connection.unscoped.filter(pk=ids.subject_key).first()
+    if row is None:
+        return
+    events.announce_authorization(row, Change(reason))
+    events.announce_server(row)
 
 
 def is_other_client(before: Any, after: Any) -> bool:

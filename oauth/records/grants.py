@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
 from uuid import UUID
 
 from django.db import IntegrityError, transaction
@@ -15,8 +14,9 @@ from mcphub.core.crypto import Secret
 from oauth import signals
 from oauth.clients import Client
 from oauth.models import AuthorizationRequest, Grant, GrantStatus
-from oauth.names import GrantType, LostReason
+from oauth.names import Change, GrantType, LostReason
 from oauth.records import registrations
+from oauth.records.announcements import announce, ids_of
 from oauth.records.time import database_now
 from oauth.sealing import seal, unseal
 from oauth.tokens import TokenAnswer
@@ -156,7 +156,7 @@ def _put(new: NewGrant, answer: TokenAnswer) -> UUID:
     row.version += 1
     row.save(force_insert=is_new, force_update=not is_new)
     registrations.note_used(new.registration_id)
-    _announce(signals.authorization_completed, row)
+    announce(signals.authorization_completed, ids_of(row))
     return row.pk
 
 
@@ -176,19 +176,26 @@ def advance(seen: Snapshot, answer: TokenAnswer, *, is_forced: bool) -> bool:
         "refresh_holder": "",
         "refresh_until": None,
     }
-    return bool(Grant.unscoped.filter(pk=seen.id, version=seen.version).update(**fields))
+    with transaction.atomic():
+        is_stored = Grant.unscoped.filter(pk=seen.id, version=seen.version).update(**fields)
+        if is_stored:
+            announce(signals.authorization_changed, ids_of(seen), Change.REFRESHED)
+    return bool(is_stored)
 
 
 def postpone(seen: Snapshot, holder: str, *, seconds: float, failure: str) -> None:
     """Keep the tokens, give the lease back and do not try again for a while."""
     rows = Grant.unscoped.filter(pk=seen.id, version=seen.version, refresh_holder=holder)
-    rows.update(
-        refresh_holder="",
-        refresh_until=None,
-        failures=F("failures") + 1,
-        next_attempt_at=database_now() + timedelta(seconds=seconds),
-        last_failure=failure,
-    )
+    with transaction.atomic():
+        is_postponed = rows.update(
+            refresh_holder="",
+            refresh_until=None,
+            failures=F("failures") + 1,
+            next_attempt_at=database_now() + timedelta(seconds=seconds),
+            last_failure=failure,
+        )
+        if is_postponed:
+            announce(signals.authorization_changed, ids_of(seen), Change.REFRESH_DELAYED)
 
 
 def lose(seen: Snapshot, reason: LostReason) -> bool:
@@ -203,7 +210,7 @@ def lose(seen: Snapshot, reason: LostReason) -> bool:
             refresh_until=None,
         )
         if lost:
-            _announce_seen(signals.authorization_lost, seen, reason=reason.value)
+            announce(signals.authorization_lost, ids_of(seen), reason)
     return bool(lost)
 
 
@@ -239,7 +246,7 @@ def end(subject_key: UUID, reason: LostReason) -> Snapshot | None:
         )
         if not ended:
             return end(subject_key, reason)
-        _announce_seen(signals.authorization_lost, seen, reason=reason.value)
+        announce(signals.authorization_lost, ids_of(seen), reason)
     return seen
 
 
@@ -335,23 +342,3 @@ def _step_ups(row: Grant, operation: str) -> dict[str, int]:
         return {}
     counts = dict(row.step_ups)
     return counts | {operation: counts.get(operation, 0) + 1}
-
-
-def _announce(signal: signals.GrantSignal, row: Grant) -> None:
-    ids = signals.Ids(
-        grant_id=row.pk,
-        subject_key=row.subject_key,
-        tenant_id=row.tenant_id,
-        member_id=row.member_id,
-    )
-    transaction.on_commit(partial(signal.send_robust, sender=Grant, ids=ids, reason=""))
-
-
-def _announce_seen(signal: signals.GrantSignal, seen: Snapshot, *, reason: str) -> None:
-    ids = signals.Ids(
-        grant_id=seen.id,
-        subject_key=seen.subject_key,
-        tenant_id=seen.tenant_id,
-        member_id=seen.member_id,
-    )
-    transaction.on_commit(partial(signal.send_robust, sender=Grant, ids=ids, reason=reason))

@@ -19,6 +19,7 @@ from mcphub import asgi
 from mcphub.core.offload import DatabaseThreads
 from tests.connectors import server_factories
 from tests.connectors.call_stack import Stack, closing_loop_objects, view_of
+from tests.connectors.oauth_desk import oauth_desk  # noqa: F401  (a fixture)
 from tests.connectors.rest import rest  # noqa: F401  (a fixture)
 from tests.world import World
 

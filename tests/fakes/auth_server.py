@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
 import httpx
@@ -115,7 +115,7 @@ class AuthServer:
         self.base = f"http://127.0.0.1:{self._http.server_port}"
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
 
-    def __enter__(self) -> AuthServer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

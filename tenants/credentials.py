@@ -1,5 +1,7 @@
 """From what a request shows to its Principal: API keys, connect sessions, login sessions.
 
+Further kinds of tokens are registered by the apps that issue them (credential_kinds.py).
+
 Every refusal is a NotAuthenticatedError (401) or NotPermittedError (403) with a stable code. What
 is wrong with a key or token is told only to somebody who has its secret.
 """
@@ -23,7 +25,7 @@ from django.http import HttpRequest
 from mcphub.core.clock import now
 from mcphub.core.errors import InvalidInputError, NotAuthenticatedError, NotPermittedError
 from mcphub.core.offload import in_thread
-from tenants import invalidation
+from tenants import credential_kinds, invalidation
 from tenants.models import ApiKey, ConnectSession, Membership, Role, User
 from tenants.principal import ADMIN_SCOPES, MEMBER_SCOPES, Principal, Scope
 
@@ -43,9 +45,13 @@ class Shown:
     end_user: str | None = None
     """None: no such header; an empty one names nobody and is refused."""
     origin: str = ""
+    resource: str = ""
+    """The protected resource (RFC 8707) at which it is shown; "" is the REST API."""
 
     @classmethod
-    def from_parts(cls, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Shown:
+    def from_parts(
+        cls, headers: Mapping[str, str], cookies: Mapping[str, str], *, resource: str = ""
+    ) -> Shown:
         """Read case-insensitive headers, or headers in lower case."""
         end_user = headers.get("mcphub-end-user")
         return cls(
@@ -54,13 +60,14 @@ class Shown:
             tenant=headers.get("mcphub-tenant", ""),
             end_user=None if end_user is None else _utf8(end_user),
             origin=headers.get("origin", ""),
+            resource=resource,
         )
 
     @property
     def digest(self) -> bytes:
         """Names the credential in the cache; the origin is checked on every request instead."""
         end_user = "" if self.end_user is None else f"={self.end_user}"
-        parts = (self.authorization, self.session_key, self.tenant, end_user)
+        parts = (self.authorization, self.session_key, self.tenant, end_user, self.resource)
         whole = "\0".join(str(len(part)) + ":" + part for part in parts)
         return hashlib.sha256(whole.encode("utf-8", "surrogatepass")).digest()
 
@@ -101,10 +108,12 @@ def confirm(principal: Principal) -> Principal:
     if kind == "api_key":
         key = _key_by(public_id)
         _check_key(key)
-        _check_member(key.member)
+        check_member(key.member)
         scopes: Iterable[str] = scopes_of(key.member, key.scopes)
     elif kind == "connect_session":
         return _principal_of(_session_by(Q(pk=public_id)))
+    elif registered := credential_kinds.named(kind):
+        return registered.by_id(public_id)
     else:
         scopes = ADMIN_SCOPES
     member = _member_by(principal)
@@ -142,7 +151,10 @@ def _read(shown: Shown) -> Principal:
             raise _end_user_refused()
         if scheme.lower() == "bearer" and token.startswith(SESSION_PREFIX):
             return _by_connect_session(token)
-        raise _invalid()
+        kind = credential_kinds.of_token(token) if scheme.lower() == "bearer" else None
+        if kind is None:
+            raise invalid()
+        return kind.by_token(token, shown.resource)
     if shown.session_key:
         if shown.end_user is not None:
             raise _end_user_refused()
@@ -157,9 +169,9 @@ def _by_api_key(token: str, end_user: str | None) -> Principal:
     key_id, _, secret = token[len(KEY_PREFIX) :].partition("_")
     key = _key_by(key_id)
     if not hmac.compare_digest(hash_of(secret), key.secret_hash):
-        raise _invalid()
+        raise invalid()
     _check_key(key)
-    _check_member(key.member)
+    check_member(key.member)
     _mark_used(key)
     scopes = scopes_of(key.member, key.scopes)
     member = key.member
@@ -167,7 +179,7 @@ def _by_api_key(token: str, end_user: str | None) -> Principal:
         if Scope.ACT_AS not in scopes:
             raise _end_user_refused()
         member = end_user_member(key.member.tenant_id, end_user)
-        _check_member(member)
+        check_member(member)
         scopes = scopes_of(member, scopes)
     return Principal(
         tenant_id=key.tenant_id,
@@ -202,7 +214,7 @@ def _key_by(key_id: str) -> ApiKey:
         .first()
     )
     if key is None:
-        raise _invalid()
+        raise invalid()
     return key
 
 
@@ -232,7 +244,7 @@ def _principal_of(session: ConnectSession) -> Principal:
         raise NotAuthenticatedError("This session was revoked.", code="credential_revoked")
     if session.expires_at <= now():
         raise NotAuthenticatedError("This session has expired.", code="credential_expired")
-    _check_member(session.member)
+    check_member(session.member)
     connectors = session.allowed_connectors
     return Principal(
         tenant_id=session.tenant_id,
@@ -250,7 +262,7 @@ def _session_by(which: Q) -> ConnectSession:
     sessions = ConnectSession.unscoped.select_related("member__tenant", "member__user")
     session = sessions.filter(which).first()
     if session is None:
-        raise _invalid()
+        raise invalid()
     return session
 
 
@@ -268,7 +280,7 @@ def _by_login(shown: Shown) -> Principal:
     if not named:
         raise NotPermittedError("This user is not a member there.", code="not_a_member")
     member = named[0]
-    _check_member(member)
+    check_member(member)
     digest = hashlib.sha256(shown.session_key.encode()).hexdigest()[:16]
     return Principal(
         tenant_id=member.tenant_id,
@@ -294,12 +306,13 @@ def _member_by(principal: Principal) -> Membership:
     members = Membership.objects.of(principal).select_related("tenant", "user")
     member = members.filter(pk=principal.member_id).first()
     if member is None:
-        raise _invalid()
-    _check_member(member)
+        raise invalid()
+    check_member(member)
     return member
 
 
-def _check_member(member: Membership) -> None:
+def check_member(member: Membership) -> None:
+    """Raise NotAuthenticatedError unless the member, their login and their tenant are active."""
     if not member.tenant.is_active:
         raise NotAuthenticatedError("This tenant is switched off.", code="tenant_inactive")
     if not member.is_active or (member.user is not None and not member.user.is_active):
@@ -322,7 +335,8 @@ def is_own_origin(origin: str) -> bool:
     return f"{parts.scheme}://{parts.netloc}" in settings.CSRF_TRUSTED_ORIGINS
 
 
-def _invalid() -> NotAuthenticatedError:
+def invalid() -> NotAuthenticatedError:
+    """Return the refusal that tells nothing."""
     return NotAuthenticatedError("This credential is not valid.", code="invalid_credential")
 
 

@@ -32,15 +32,16 @@ POLL_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What changed: something of a tenant (None: of anybody), or one login session that ended."""
+    """What changed: something of a tenant (None: of anybody), or one credential that ended."""
 
     tenant_id: uuid.UUID | None = None
-    session: str = ""
+    credential: str = ""
+    """As in `Principal.credential`; it cannot come back."""
 
     def concerns(self, principal: Principal) -> bool:
         """Whether the principal has to be looked up again."""
-        if self.session:
-            return principal.credential == f"session:{self.session}"
+        if self.credential:
+            return principal.credential == self.credential
         return self.tenant_id in {None, principal.tenant_id}
 
 
@@ -71,7 +72,7 @@ def _publish(change: Change) -> None:
     hub.notify(change)
     tenant = change.tenant_id.hex if change.tenant_id else EVERYBODY
     try:
-        redis.shared().publish(_channel(), f"{tenant} {change.session}")
+        redis.shared().publish(_channel(), f"{tenant} {change.credential}")
     except RedisError as exc:
         logger.warning("announcement not published error=%s", type(exc).__name__)
 
@@ -137,11 +138,11 @@ class _Hub:
 
 
 def _read(message: bytes) -> Change:
-    tenant, _, session = message.decode("ascii", "replace").partition(" ")
+    tenant, _, credential = message.decode("ascii", "replace").partition(" ")
     try:
-        return Change(tenant_id=uuid.UUID(tenant), session=session)
+        return Change(tenant_id=uuid.UUID(tenant), credential=credential)
     except ValueError:
-        return Change(session=session)
+        return Change(credential=credential)
 
 
 hub = _Hub()

@@ -59,4 +59,5 @@ def announce_end(**_: Any) -> None:
 def announce_logout(request: HttpRequest | None, **_: Any) -> None:
     key = request.session.session_key if request is not None else None
     if key:
-        announce(Change(session=hashlib.sha256(key.encode()).hexdigest()[:16]))
+        digest = hashlib.sha256(key.encode()).hexdigest()[:16]
+        announce(Change(credential=f"session:{digest}"))

@@ -129,7 +129,7 @@ class _Watch:
     _changed: asyncio.Event | None = None
     _task: asyncio.Task[None] | None = None
     _unsubscribe: Callable[[], None] | None = None
-    _is_logged_out: bool = False
+    _has_ended: bool = False
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -137,7 +137,7 @@ class _Watch:
 
         def on_change(change: Change) -> None:
             if change.concerns(self.consumer.principal):
-                self._is_logged_out |= bool(change.session)
+                self._has_ended |= bool(change.credential)
                 with suppress(RuntimeError):  # the loop has ended, and the socket with it
                     loop.call_soon_threadsafe(changed.set)
 
@@ -174,7 +174,7 @@ class _Watch:
 
     async def _look_up(self) -> None:
         before = self.consumer.principal
-        if self._is_logged_out:
+        if self._has_ended:
             raise NotAuthenticatedError(code="credential_revoked")
         if self.shown is not None:
             after = await credentials.aresolve(self.shown)

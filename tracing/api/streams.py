@@ -156,7 +156,7 @@ class _Watch:
     def _note(self, change: Change) -> None:
         """Take an announcement, in whatever thread."""
         if change.concerns(self._principal):
-            self._has_ended |= bool(change.session)
+            self._has_ended |= bool(change.credential)
             self._is_changed = True
 
     def _is_in_doubt(self) -> bool:

@@ -1,0 +1,1 @@
+"""How the gateway shows servers to a downstream client. Pure: no Django, no input or output."""

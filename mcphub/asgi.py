@@ -20,6 +20,7 @@ from django.core.signals import request_finished
 from django.urls import include, path
 
 from connectors.api.urls import hot as hot_routes
+from gateway.asgi import GatewayApplication
 from mcphub import routing
 from mcphub.core.request_connections import let_go
 from mcphub.lean import LeanApplication
@@ -45,7 +46,7 @@ http: Any = LeanApplication(
 
 application = ProtocolTypeRouter(
     {
-        "http": OutageGuard(http, is_watching=settings.IS_DATABASE_WATCHED),
+        "http": OutageGuard(GatewayApplication(http), is_watching=settings.IS_DATABASE_WATCHED),
         "websocket": routing.websockets,
         "lifespan": lifespan,
     }

@@ -71,7 +71,7 @@ class LeanApplication:
             return
         try:
             async with asyncio.timeout(BODY_SECONDS):
-                body = await _read_body(receive, body_limit())
+                body = await read_body(receive, body_limit())
         except ClientGoneError:
             return
         except (BodyTooLargeError, TimeoutError) as exc:
@@ -114,7 +114,7 @@ async def _view(request: HttpRequest) -> HttpResponseBase:
     return cast("HttpResponseBase", response)
 
 
-async def _read_body(receive: Receive, limit: int) -> bytes:
+async def read_body(receive: Receive, limit: int) -> bytes:
     """Return the whole body. Raises ClientGoneError, BodyTooLargeError."""
     parts: list[bytes] = []
     size = 0

@@ -31,7 +31,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("oauth/", include("oauth.urls")),
-    path("", include("gateway.urls")),
     path("", include("console.urls")),
 ]
 

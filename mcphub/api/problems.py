@@ -85,6 +85,12 @@ _TABLE = (
     ),
     ("not_a_member", 403, "The user is not a member of that tenant", "See `Mcphub-Tenant`."),
     ("origin_not_allowed", 403, "This web origin may not use the credential", "See `Origin`."),
+    (
+        "host_not_allowed",
+        403,
+        "The hub has not this name",
+        "The `Host` header is none of `MCPHUB_ALLOWED_HOSTS`.",
+    ),
     ("csrf_failed", 403, "The CSRF token is missing or wrong", "Send it as `X-CSRFToken`."),
     # --- objects and limits --------------------------------------------------------------------
     (
@@ -124,11 +130,24 @@ _TABLE = (
         "The call with this idempotency key is still running",
         "Repeat it later: the answer will be the same call. `callId` names it.",
     ),
+    # --- the gateway ---------------------------------------------------------------------------
     (
-        "gateway_not_available",
-        501,
-        "The hub is no MCP server yet",
-        "`/mcp` is where a later version will answer; use the REST API until then.",
+        "session_needed",
+        400,
+        "Open a session with `initialize`, and send its id with every further message",
+        "MCP revisions up to 2025-11-25 have sessions; their id travels in `Mcp-Session-Id`.",
+    ),
+    (
+        "unknown_session",
+        404,
+        "There is no such session; open a new one with `initialize`",
+        "It has ended, was idle for 30 minutes, or belongs to somebody else or another endpoint.",
+    ),
+    (
+        "client_cannot_be_asked",
+        409,
+        "The client cannot be asked",
+        "The server asks something, and this client has no stream, or did not offer to answer.",
     ),
     ("too_many_connections", 429, "The tenant has as many connections as it may", "Remove one."),
     ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),

@@ -1,0 +1,126 @@
+"""initialize, server/discover and ping: who the server is, and what it can do for this client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mcp_types import SERVER_INFO_META_KEY
+from mcp_types.jsonrpc import INVALID_PARAMS
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
+
+from gateway import eras, sessions
+from gateway.exchange import Exchange
+from gateway.sources import META_KEY, Source, sources_of
+from gateway.wire import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, RpcFault
+from mcphub import __version__
+from mcphub.core.types import JSONObject, JSONValue
+
+HUB_INFO: JSONObject = {"name": "mcphub", "title": "mcphub", "version": __version__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What an endpoint says about itself."""
+
+    server_info: JSONObject
+    capabilities: JSONObject
+    instructions: str
+    meta: JSONObject
+
+
+async def initialize(exchange: Exchange) -> JSONObject:
+    """Open the session (handshake era)."""
+    params = exchange.params
+    requested = params.get("protocolVersion")
+    if not isinstance(requested, str):
+        raise RpcFault(INVALID_PARAMS, "`protocolVersion` is a string.")
+    known = requested in HANDSHAKE_PROTOCOL_VERSIONS
+    opened = exchange.session
+    if opened is None:
+        raise RpcFault(INVALID_PARAMS, "There is no session to open.")
+    session = replace(
+        opened,
+        version=requested if known else LATEST_HANDSHAKE_VERSION,
+        capabilities=_object(params.get("capabilities")),
+        client_info=_object(params.get("clientInfo")),
+    )
+    exchange.adopt(session)
+    described = await _describe(exchange)
+    await sessions.store(session)
+    exchange.response_headers["mcp-session-id"] = session.id
+    result: JSONObject = {
+        "protocolVersion": session.version,
+        "capabilities": described.capabilities,
+        "serverInfo": described.server_info,
+        "_meta": described.meta,
+    }
+    return _with_instructions(result, described)
+
+
+async def discover(exchange: Exchange) -> JSONObject:
+    """Say who this is (per-request era)."""
+    described = await _describe(exchange)
+    result: JSONObject = {
+        "supportedVersions": list(MODERN_PROTOCOL_VERSIONS),
+        "capabilities": described.capabilities,
+        "_meta": {**described.meta, SERVER_INFO_META_KEY: described.server_info},
+    }
+    return eras.result_for(
+        exchange.era, exchange.request.method, _with_instructions(result, described)
+    )
+
+
+async def ping(exchange: Exchange) -> JSONObject:
+    return {}
+
+
+async def _describe(exchange: Exchange) -> Description:
+    found = await sources_of(exchange.principal, exchange.endpoint)
+    if not exchange.endpoint.is_aggregate:
+        only = found[0]
+        return Description(
+            server_info=only.server_info,
+            capabilities=capabilities_of(found, exchange),
+            instructions=only.instructions,
+            meta={},
+        )
+    return Description(
+        server_info=HUB_INFO,
+        capabilities=capabilities_of(found, exchange),
+        instructions=_instructions(found),
+        meta={META_KEY: [source.wire for source in found]},
+    )
+
+
+def capabilities_of(found: tuple[Source, ...], exchange: Exchange) -> JSONObject:
+    """Return what some connected source declares and the hub relays."""
+    del exchange
+    relayed = ("tools", "resources", "prompts", "completions")
+    declared = [source.capabilities for source in found if source.is_connected]
+    return {name: {} for name in relayed if any(name in each for each in declared)}
+
+
+def _instructions(found: tuple[Source, ...]) -> str:
+    """Return the instructions of every source under its name, and who is missing."""
+    parts = [
+        f"# {source.name} ({source.slug})\n{source.instructions}"
+        for source in found
+        if source.is_connected and source.instructions
+    ]
+    missing = [source for source in found if not source.is_connected]
+    if missing:
+        named = ", ".join(f"{each.slug} ({each.connection.state.wire})" for each in missing)
+        parts.append(f"These servers are not connected now: {named}.")
+    return "\n\n".join(parts)
+
+
+def _with_instructions(result: JSONObject, described: Description) -> JSONObject:
+    if described.instructions:
+        result["instructions"] = described.instructions
+    if not result["_meta"]:
+        del result["_meta"]
+    return result
+
+
+def _object(value: JSONValue) -> JSONObject:
+    return value if isinstance(value, dict) else {}

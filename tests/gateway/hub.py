@@ -1,0 +1,201 @@
+"""Web processes of the hub as MCP clients meet them: the real application on loopback ports.
+
+Each runs in a thread with an event loop of its own, so that two of them share nothing but Redis and
+the database. The worker, the upstream servers and the member are the suite's usual ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from connectors.models import Connection
+from connectors.queue import lane_writer, tick_pipeline
+from connectors.services import replies
+from gateway import mailbox
+from mcphub import asgi
+from tests.connectors.session_stack import Stack, add_server, running_worker
+from tests.fakes.mcp_servers import Kind, RunningServer, running, serving_app
+from tests.fakes.sdk_tools import DemoServer
+from tests.world import Person
+
+SECONDS = 15.0
+BOTH = "application/json, text/event-stream"
+MODERN = "2026-07-28"
+ENVELOPE = "io.modelcontextprotocol/"
+
+
+@contextmanager
+def web_process() -> Iterator[str]:
+    """Serve the hub until the block ends; yields its base URL."""
+    application: Any = asgi.application
+    with serving_app(application) as server:
+        loop = server.loop
+        assert loop is not None
+        try:
+            yield f"http://127.0.0.1:{server.port}"
+        finally:
+            asyncio.run_coroutine_threadsafe(_close_loop_objects(), loop).result(SECONDS)
+
+
+async def _close_loop_objects() -> None:
+    for kept in (replies.current, mailbox.current):
+        found = kept.take()
+        if found is not None:
+            await found.aclose()
+    lane_writer.take()
+    pipeline = tick_pipeline.take()
+    if pipeline is not None:
+        await pipeline.aclose()
+
+
+@dataclass(kw_only=True)
+class Hub:
+    """What a test drives: one or more web processes, a worker, and servers of `person`."""
+
+    urls: list[str]
+    stack: Stack
+    person: Person
+    _opened: ExitStack
+    servers: dict[str, RunningServer] = field(default_factory=dict)
+
+    def add(self, slug: str, kind: Kind, demo: DemoServer | None = None) -> Connection:
+        """Run an upstream server and connect the person to it."""
+        self.servers[slug] = self._opened.enter_context(running(kind, demo=demo))
+        row = add_server(self.person.principal, self.servers[slug].url, name=slug)
+        assert row.slug == slug
+        return self.stack.connect(self.person.principal, row)
+
+    def client(self, person: Person | None = None, *, process: int = 0) -> httpx.Client:
+        headers = dict((person or self.person).headers)
+        client = httpx.Client(base_url=self.urls[process], headers=headers, timeout=SECONDS)
+        return self._opened.enter_context(client)
+
+
+@contextmanager
+def running_hub(person: Person, *, processes: int = 1) -> Iterator[Hub]:
+    with ExitStack() as opened:
+        stack = opened.enter_context(running_worker())
+        urls = [opened.enter_context(web_process()) for _ in range(processes)]
+        yield Hub(urls=urls, stack=stack, person=person, _opened=opened)
+
+
+def modern_headers(method: str, name: str = "", version: str = MODERN) -> dict[str, str]:
+    headers = {"mcp-protocol-version": version, "mcp-method": method, "accept": BOTH}
+    return {**headers, "mcp-name": name} if name else headers
+
+
+def modern_body(
+    method: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    capabilities: Mapping[str, Any] | None = None,
+    id: int | str = 1,  # noqa: A002  (as in JSON-RPC)
+    version: str = MODERN,
+) -> dict[str, Any]:
+    meta = {
+        f"{ENVELOPE}protocolVersion": version,
+        f"{ENVELOPE}clientInfo": {"name": "raw", "version": "1"},
+        f"{ENVELOPE}clientCapabilities": dict(capabilities or {}),
+    }
+    given = dict(params or {})
+    given["_meta"] = {**meta, **given.get("_meta", {})}
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": given}
+
+
+def events_of(text: str) -> list[dict[str, Any]]:
+    """Return the messages of a whole stream."""
+    lines = [line for line in text.splitlines() if line.startswith("data: ")]
+    return [json.loads(line.removeprefix("data: ")) for line in lines]
+
+
+@dataclass(kw_only=True)
+class Modern:
+    """A raw client of 2026-07-28 at one endpoint."""
+
+    client: httpx.Client
+    path: str = "/mcp"
+    capabilities: dict[str, Any] = field(default_factory=dict)
+
+    def post(self, method: str, params: Mapping[str, Any] | None = None) -> httpx.Response:
+        given = params or {}
+        name = str(given.get("name") or given.get("uri") or "")
+        body = modern_body(method, params, capabilities=self.capabilities)
+        return self.client.post(self.path, json=body, headers=modern_headers(method, name))
+
+    def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the response message."""
+        answer = self.post(method, params)
+        if answer.headers["content-type"] == "text/event-stream":
+            return events_of(answer.text)[-1]
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        found = self.ask(method, params)
+        assert "result" in found, found
+        result: dict[str, Any] = found["result"]
+        return result
+
+
+@dataclass(kw_only=True)
+class Legacy:
+    """A raw client of the handshake era at one endpoint; `open` makes the session."""
+
+    client: httpx.Client
+    path: str = "/mcp"
+    version: str = "2025-11-25"
+    capabilities: dict[str, Any] = field(default_factory=dict)
+    session: str = ""
+    opened: dict[str, Any] = field(default_factory=dict)
+    _last_id: int = 0
+
+    def open(self) -> Legacy:
+        params = {
+            "protocolVersion": self.version,
+            "capabilities": self.capabilities,
+            "clientInfo": {"name": "raw", "version": "1"},
+        }
+        answer = self.post(self.request("initialize", params))
+        assert answer.status_code == 200, answer.text
+        self.session = answer.headers["mcp-session-id"]
+        self.opened = answer.json()["result"]
+        assert self.notify("notifications/initialized").status_code == 202
+        return self
+
+    @property
+    def headers(self) -> dict[str, str]:
+        headers = {"accept": BOTH}
+        if self.session:
+            headers |= {"mcp-session-id": self.session, "mcp-protocol-version": self.version}
+        return headers
+
+    def request(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        self._last_id += 1
+        message = {"jsonrpc": "2.0", "id": self._last_id, "method": method}
+        return {**message, "params": params} if params is not None else message
+
+    def post(self, message: Any) -> httpx.Response:
+        return self.client.post(self.path, json=message, headers=self.headers)
+
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> httpx.Response:
+        return self.post({"jsonrpc": "2.0", "method": method, "params": params or {}})
+
+    def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        answer = self.post(self.request(method, params))
+        if answer.headers["content-type"] == "text/event-stream":
+            return events_of(answer.text)[-1]
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        found = self.ask(method, params)
+        assert "result" in found, found
+        result: dict[str, Any] = found["result"]
+        return result

@@ -46,6 +46,7 @@ class QuarantinedError(HubError):
 
 CRASH_ATTEMPTS = 2
 """A worker that dies while it opens a connection counts as so many failed attempts of it."""
+CLAIM_TRIES = 3
 OPENABLE = (State.CONNECTING, State.CONNECTED)
 WAITING = (State.AUTH_REQUIRED, State.AUTH_PENDING)
 LARGEST_INFO = 32 << 10
@@ -113,6 +114,20 @@ def claim(
     `open_epoch` is that of the session which `worker` has open. A connection that is stored as
     connected without one is moved to `connecting`. Raises UnavailableError without Redis.
     """
+    for _ in range(CLAIM_TRIES):  # who loses a race looks again: by then it is known who won
+        found = _claim_once(connection_id, worker, is_alive=is_alive, open_epoch=open_epoch)
+        if found.outcome is not Outcome.LOST:
+            break
+    return found
+
+
+def _claim_once(
+    connection_id: uuid.UUID,
+    worker: str,
+    *,
+    is_alive: Callable[[str], bool],
+    open_epoch: int | None,
+) -> Claim:
     row = (
         Connection.unscoped.select_related("connector", "custom_server")
         .filter(pk=connection_id)

@@ -110,7 +110,8 @@ def _failed(run: Run, call: Claimed, error: BaseException) -> Ending | Again:
     if isinstance(error, UpstreamTimeoutError) and not run.has_begun:
         return endings.expired()
     if isinstance(error, HubError):
-        attempt = call.attempt - call.rounds
+        # Neither a round of questions nor the worker that first sent it is an attempt that failed.
+        attempt = call.attempt - call.rounds - (call.stream is not None)
         return endings.of_error(error, method=call.method, attempt=attempt, had_begun=run.has_begun)
     logger.error("exchange failed call=%s", call.id, exc_info=error)
     if run.has_begun:

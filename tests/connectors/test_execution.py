@@ -328,7 +328,7 @@ async def test_a_resumed_call_that_cannot_go_on_is_unknown_and_never_sent_again(
     submitted = await stack_submit_without_worker(stack)
     stream = {"session": "d", "request": 7, "event": "3"}
     rows = ToolCall.unscoped.filter(pk=submitted.id)
-    await stack.threads.run(rows.update, stream=stream, attempt=2, sent_at=now())
+    await stack.threads.run(rows.update, stream=stream, attempt=3, sent_at=now())
     stack.executor.on_entry(
         LaneEntry(kind=EntryKind.CALL, id=submitted.id, connection_id=stack.connection.id)
     )

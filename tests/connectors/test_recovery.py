@@ -98,18 +98,18 @@ def test_a_lease_is_taken_only_from_nobody_and_the_dead(
     assert stored.state == ("connecting" if is_taken else row.state)
 
 
-def test_of_two_workers_that_claim_at_once_one_gets_the_lease(
-    world: World, monkeypatch: pytest.MonkeyPatch
+def test_of_two_workers_that_claim_at_once_one_gets_the_lease_and_the_other_learns_who(
+    world: World,
 ) -> None:
     row = wanted(world)
 
     def other_was_faster(worker: str) -> bool:
         Connection.unscoped.filter(pk=row.pk).update(held_by="alive-2", epoch=9)
-        return False
+        return worker == "alive-2"
 
     Connection.unscoped.filter(pk=row.pk).update(held_by="dead")
     claim = leases.claim(row.pk, "me", is_alive=other_was_faster)
-    assert claim.outcome is Outcome.LOST
+    assert (claim.outcome, claim.holder) == (Outcome.ELSEWHERE, "alive-2")
     row.refresh_from_db()
     assert (row.held_by, row.epoch) == ("alive-2", 9)
 

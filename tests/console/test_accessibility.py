@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.console.browser import Page
 from tests.console.conftest import connected, opened
+from tests.node_tools import package
 
-NODE = Path(__file__).resolve().parents[1] / "node"
-AXE = NODE / "node_modules" / "axe-core" / "axe.min.js"
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 LOOKS = {
     "light": {"prefers_color_scheme": "light"},
@@ -27,12 +23,7 @@ SMALLEST_TARGET = 24
 @pytest.fixture(scope="session")
 def axe() -> str:
     """The source of axe-core, installed from the pinned lock on first use."""
-    if shutil.which("npm") is None:
-        pytest.skip("Node.js is not installed: axe-core cannot be had")
-    if not AXE.exists():
-        install = ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"]
-        subprocess.run(install, cwd=NODE, check=True, capture_output=True, timeout=300)
-    return AXE.read_text()
+    return package("axe-core", "axe.min.js").read_text()
 
 
 def violations(page: Page, axe: str) -> list[str]:

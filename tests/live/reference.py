@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
-
+from tests.node_tools import package
 from tests.waiting import eventually
 
-FOLDER = Path(__file__).resolve().parents[1] / "node"
-PROGRAM = (
-    FOLDER / "node_modules" / "@modelcontextprotocol" / "server-everything" / "dist" / "index.js"
-)
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def installed() -> Path:
     """Return the program, installed from the pinned lock on first use; skips without Node.js."""
-    if shutil.which("node") is None or shutil.which("npm") is None:
-        pytest.skip("Node.js is not installed: the reference servers cannot run")
-    if not PROGRAM.exists():
-        subprocess.run(
-            ["npm", "ci", "--no-audit", "--no-fund", "--loglevel", "error"],
-            cwd=FOLDER,
-            check=True,
-            capture_output=True,
-            timeout=300,
-        )
-    return PROGRAM
+    return package("@modelcontextprotocol", "server-everything", "dist", "index.js")
 
 
 def free_port() -> int:
@@ -46,11 +32,27 @@ def free_port() -> int:
 def everything(transport: str) -> Iterator[str]:
     """Run the reference server over "streamableHttp" or "sse"; yields its URL."""
     port = free_port()
+    command = ["node", str(installed()), transport]
+    path = "mcp" if transport == "streamableHttp" else "sse"
+    with listening(command, port, env={**os.environ, "PORT": str(port)}):
+        yield f"http://127.0.0.1:{port}/{path}"
+
+
+@contextmanager
+def conformance_server() -> Iterator[str]:
+    """Run the server whose names the official suite calls; yields its URL."""
+    port = free_port()
+    with listening([sys.executable, "-m", "tests.conformance.server", str(port)], port):
+        yield f"http://localhost:{port}/mcp"
+
+
+@contextmanager
+def listening(
+    command: Sequence[str], port: int, env: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """Run a server in a process of its own from when it listens until the block ends."""
     process = subprocess.Popen(
-        ["node", str(installed()), transport],
-        env={**os.environ, "PORT": str(port)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        command, env=env, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
 
     def answers() -> bool:
@@ -58,8 +60,8 @@ def everything(transport: str) -> Iterator[str]:
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     try:
-        eventually(answers, 30.0, f"the reference server listens over {transport}")
-        yield f"http://127.0.0.1:{port}/{'mcp' if transport == 'streamableHttp' else 'sse'}"
+        eventually(answers, 30.0, f"{command[1]} listens")
+        yield
     finally:
         process.kill()
         process.wait()

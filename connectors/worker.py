@@ -121,14 +121,19 @@ class SessionWorker:
         return left
 
     async def _beat(self) -> None:
-        """Renew this worker's entry; one that overslept looks after its leases first."""
+        """Renew this worker's entry, and look after its leases: at once when it overslept.
+
+        The looking waits for the database, which must never keep the worker from saying it lives.
+        """
+        checking: asyncio.Task[None] | None = None
         while not self._has_ended:
             before = time.monotonic()
             await asyncio.sleep(HEARTBEAT_SECONDS)
             has_overslept = time.monotonic() - before > settings.WORKER_TTL
             await self._beat_once()
-            if has_overslept or time.monotonic() - self._checked_at > LEASE_CHECK_SECONDS:
-                await self._check_leases()
+            is_due = has_overslept or time.monotonic() - self._checked_at > LEASE_CHECK_SECONDS
+            if is_due and (checking is None or checking.done()):
+                checking = self.host.spawn(self._check_leases(), name="lease check")
 
     async def _beat_once(self) -> None:
         if self._has_ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from connectors import queue, tasks
 from connectors.models import Connection, ToolCall
 from connectors.queue import EntryKind, LaneEntry, workers
 from connectors.selectors import ConnectionView
-from connectors.services import connections, here, tool_calls
+from connectors.services import connections, here, leases, tool_calls
 from connectors.services.tool_calls import CallOutcome, CallRequest
 from connectors.worker import HostStep, SessionWorker
 from mcphub.core.once import once_per
@@ -65,6 +66,29 @@ def test_a_running_worker_is_in_the_register_and_a_stopped_one_is_not(
         assert [load.worker for load in queue.live_workers_sync()] == [stack.worker.id]
     workers.forget_known()
     assert list(queue.live_workers_sync()) == []
+
+
+def test_a_worker_whose_database_hangs_still_says_that_it_lives(
+    transactional_db: None, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would be called dead, and its calls ended, for a fault that is not its own."""
+    is_asked, is_over = threading.Event(), threading.Event()
+
+    def hang(worker: str) -> dict[uuid.UUID, int]:
+        is_asked.set()
+        is_over.wait(20)
+        return {}
+
+    monkeypatch.setattr(leases, "held_by", hang)
+    monkeypatch.setattr("connectors.worker.HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("connectors.worker.LEASE_CHECK_SECONDS", 0.0)
+    with running_worker() as stack:
+        try:
+            eventually(is_asked.is_set, what="the leases are being checked")
+            redis.delete(workers.worker_key(stack.worker.id))
+            eventually(lambda: redis.exists(workers.worker_key(stack.worker.id)), what="a beat")
+        finally:
+            is_over.set()
 
 
 def test_entries_of_the_lane_open_refresh_and_close(world: World, stack: Stack) -> None:

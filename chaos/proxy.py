@@ -25,6 +25,8 @@ class Mode(Enum):
     DRIP = auto()
     BLACK_HOLE = auto()
     """Connections stand and open, nothing arrives; it does when the link passes again."""
+    MUTE = auto()
+    """What is asked arrives, what is answered does not; it does when the link passes again."""
     RESET = auto()
     """Connections are reset, those that stand and those that come."""
     DOWN = auto()
@@ -43,17 +45,20 @@ class Link:
     accepted: int = 0
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
     healed: asyncio.Event = field(default_factory=asyncio.Event)
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
     server: asyncio.Server | None = None
 
     async def listen(self) -> None:
         self.healed.set()
+        self.answered.set()
         self.server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
         self.port = self.server.sockets[0].getsockname()[1]
 
     async def become(self, mode: Mode) -> None:
         """Change the mode; every connection feels it at once."""
         self.mode = mode
-        self.healed.clear() if mode is Mode.BLACK_HOLE else self.healed.set()
+        _open(self.healed, mode is not Mode.BLACK_HOLE)
+        _open(self.answered, mode not in {Mode.BLACK_HOLE, Mode.MUTE})
         if mode in {Mode.RESET, Mode.DOWN}:
             for writer in tuple(self.writers):
                 _reset(writer)
@@ -75,7 +80,10 @@ class Link:
             await self.healed.wait()
             far, other = await asyncio.open_connection(*self.target)
             self.writers.add(other)
-            pumps = (self._pump(reader, other), self._pump(far, writer))
+            pumps = (
+                self._pump(reader, other, self.healed),
+                self._pump(far, writer, self.answered),
+            )
             await asyncio.gather(*pumps)
         except OSError:
             _reset(writer)
@@ -85,17 +93,19 @@ class Link:
                     self.writers.discard(each)
                     each.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, gate: asyncio.Event
+    ) -> None:
         try:
             while data := await reader.read(CHUNK):
+                await gate.wait()
                 await self._pass(data, writer)
-            await self.healed.wait()
+            await gate.wait()
             writer.write_eof()
         except OSError:
             writer.transport.abort()
 
     async def _pass(self, data: bytes, writer: asyncio.StreamWriter) -> None:
-        await self.healed.wait()
         if self.mode is Mode.DELAY:
             await asyncio.sleep(self.delay)
         if self.mode is not Mode.DRIP:
@@ -106,6 +116,13 @@ class Link:
             writer.write(data[position : position + 1])
             await writer.drain()
             await asyncio.sleep(DRIP_SECONDS)
+
+
+def _open(gate: asyncio.Event, is_open: bool) -> None:
+    if is_open:
+        gate.set()
+    else:
+        gate.clear()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -210,16 +210,26 @@ class Executor:
         return await self._give_back(call, verdict)
 
     async def _claim(self, wish: Claim) -> Claimed | None:
-        """Claim; after a fault of the database first give back what may have been claimed."""
-        try:
-            return await ledger.claim(wish)
-        except UnavailableError:
+        """Claim; after a fault of the database first give back what may have been claimed unheard.
+
+        Nobody else can: to them the call looks like one that this worker is executing.
+        """
+        while True:
+            try:
+                return await ledger.claim(wish)
+            except UnavailableError:
+                await self._disown(wish)
+
+    async def _disown(self, wish: Claim) -> None:
+        while True:
             await asyncio.sleep(CLAIM_PAUSE)
-        try:
-            await self._threads.run(claimed_calls.disown, wish.id, wish.worker)
-        except DatabaseError as exc:
-            raise UnavailableError from exc
-        return await ledger.claim(wish)
+            try:
+                await self._threads.run(claimed_calls.disown, wish.id, wish.worker)
+            except DatabaseError as exc:
+                if self._is_draining:
+                    raise UnavailableError from exc
+            else:
+                return
 
     async def _executed(self, run: Run, call: Claimed) -> Ending | Again | Round:
         run.has_begun = False

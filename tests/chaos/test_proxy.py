@@ -72,6 +72,20 @@ def test_a_black_hole_keeps_what_was_sent_until_it_passes_again(
         assert connection.recv(4096) == b"late"
 
 
+def test_a_mute_link_carries_questions_and_keeps_answers_until_it_passes_again(
+    proxy: FaultProxy, link: Link
+) -> None:
+    with client(link) as connection:
+        assert ask(connection) == b"hello"
+        proxy.become(Mode.MUTE, ">echo")
+        connection.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            ask(connection, b"late")
+        connection.settimeout(2)
+        proxy.become(Mode.PASS)
+        assert connection.recv(4096) == b"late"
+
+
 def test_reset_ends_what_stands_and_what_comes(proxy: FaultProxy, link: Link) -> None:
     with client(link) as connection:
         ask(connection)

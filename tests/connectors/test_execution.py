@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from django.db import DatabaseError
 
 from connectors.models import CallStatus, ToolCall
 from connectors.queue import EntryKind, LaneEntry
-from connectors.services import execution, ledger, tool_calls
+from connectors.services import claimed_calls, execution, ledger, tool_calls
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.outcomes import REPLY_BYTES, CallOutcome, outcome_of
 from connectors.services.tool_calls import Submitted
@@ -290,20 +291,29 @@ async def stack_submit_without_worker(stack: Stack) -> Submitted:
     return await stack.submit()
 
 
+@pytest.mark.parametrize("away", [0, 3], ids=["back at once", "away for longer"])
 async def test_a_claim_whose_commit_was_not_heard_of_is_taken_back_and_made_again(
-    stack: Stack, monkeypatch: pytest.MonkeyPatch
+    stack: Stack, monkeypatch: pytest.MonkeyPatch, away: int
 ) -> None:
-    claimed = ledger.claim_now
-    failures = [DatabaseError("gone after the commit")]
+    """Else the call would look as if it were being executed, and end as unknown, never sent."""
+    claimed, disowned = ledger.claim_now, claimed_calls.disown
+    unheard = [DatabaseError("gone after the commit")]
+    refusals = [DatabaseError("still away")] * away
 
-    def fail_after_commit(wishes: list[ledger.Claim]) -> list[ledger.Claimed | None]:
+    def claim(wishes: list[ledger.Claim]) -> list[ledger.Claimed | None]:
         answers = claimed(wishes)
-        if failures:
-            raise failures.pop()
+        if unheard:
+            raise unheard.pop()
         return answers
 
+    def disown(call_id: uuid.UUID, worker: str) -> bool:
+        if refusals:
+            raise refusals.pop()
+        return disowned(call_id, worker)
+
     monkeypatch.setattr(execution, "CLAIM_PAUSE", 0.0)
-    monkeypatch.setitem(ledger._WRITES, ledger.Claim, fail_after_commit)
+    monkeypatch.setattr(claimed_calls, "disown", disown)
+    monkeypatch.setitem(ledger._WRITES, ledger.Claim, claim)
     await stack.start_worker()
     submitted = await stack.submit()
     assert (await ended(submitted)).status is CallStatus.SUCCEEDED

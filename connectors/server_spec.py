@@ -46,7 +46,7 @@ class Relay(StrEnum):
 CAPABILITIES: Mapping[Relay, JSONObject] = {
     Relay.ELICITATION: {"form": {}, "url": {}},
     Relay.ROOTS: {},
-    Relay.SAMPLING: {},
+    Relay.SAMPLING: {"tools": {}},
 }
 
 

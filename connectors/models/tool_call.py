@@ -41,6 +41,7 @@ class ToolCall(TenantScoped):
     `sealed_params` opens to the JSON-RPC params, `sealed_outcome` to {"result": …} or {"error": …}.
     `sealed_state` opens to {"requestState": …, "round": …} after a round of questions.
     `stream` says where the answer can be asked for again: {"session", "request", "event"}.
+    `relay` is what the worker has to know of the downstream client, NULL for calls by REST.
     `method` is the MCP method (`tools/call`, `resources/read`, `prompts/get`, …); `target` the
     tool, URI or prompt name.
     """
@@ -59,6 +60,7 @@ class ToolCall(TenantScoped):
     sealed_outcome = models.BinaryField(null=True, blank=True)
     sealed_state = models.BinaryField(null=True, blank=True)
     stream = models.JSONField(null=True, blank=True, editable=False)
+    relay = models.JSONField(null=True, blank=True, editable=False)
     rounds = models.PositiveSmallIntegerField(default=0)
     is_tool_error = models.BooleanField(default=False)
     problem_code = models.CharField(max_length=60, blank=True)

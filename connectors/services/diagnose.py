@@ -86,7 +86,9 @@ class Silent:
     def on_message(self, seen: SeenMessage) -> None:
         """Keep nothing: the checklist tells enough."""
 
-    def on_notification(self, method: str, params: JSONObject, request_id: int | None) -> None:
+    def on_notification(
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None:
         """Keep nothing."""
 
     def on_step(self, kind: str, detail: JSONObject) -> None:

@@ -30,9 +30,11 @@ from connectors.services import (
     outcomes,
     progress,
     quotas,
+    relays,
     replies,
     runs,
 )
+from connectors.services.call_notes import CallNotes
 from connectors.services.endings import Again, Ending
 from connectors.services.input_rounds import PAUSES, Round
 from connectors.services.ledger import Claim, Claimed
@@ -69,8 +71,8 @@ class Sessions(Protocol):
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject: ...
 
-    def declared(self, connection_id: uuid.UUID) -> JSONObject:
-        """Return what the server may ask of its clients."""
+    def declared(self, connection_id: uuid.UUID, relay: JSONObject | None) -> JSONObject:
+        """Return what the server of a call may ask."""
         ...
 
 
@@ -119,6 +121,11 @@ class Executor:
     def go_on(self, call_id: uuid.UUID) -> None:
         if (run := self._runs.get(call_id)) is not None:
             run.go_on()
+
+    def move(self, call_id: uuid.UUID, reply_to: str) -> None:
+        """Tell another process from now on: the answer came by way of that."""
+        if (run := self._runs.get(call_id)) is not None:
+            run.move(reply_to)
 
     def expire(self, call_id: uuid.UUID) -> None:
         """End a call whose server is just being told that nobody answers."""
@@ -200,6 +207,8 @@ class Executor:
         if call.attempt == 1:
             events.announce_call_started(claimed_calls.notice(call))
         verdict = await self._executed(run, call)
+        if run.notes is not None:
+            await run.notes.flush()
         if call.stream is not None:
             verdict = runs.of_resumed(verdict)
         if isinstance(verdict, Ending):
@@ -249,7 +258,7 @@ class Executor:
             run.exchange.cancel()
             await asyncio.wait({run.exchange}, timeout=GUARD_SECONDS)
         try:
-            return runs.verdict(run, call, self._sessions.declared(call.connection_id))
+            return runs.verdict(run, call, self._declared(call))
         finally:
             run.exchange = None
 
@@ -261,6 +270,9 @@ class Executor:
             await self._open(call)
             if not await ledger.mark_sent(call.fence):
                 raise runs.WithdrawnError
+        run.reply_to = call.reply_to
+        if call.reply_to and relays.is_told(call.relay):
+            run.notes = CallNotes(call, self._pipeline)
         left = (call.deadline_at - now()).total_seconds()
         run.has_begun = True
         return await self._sessions.request(
@@ -272,6 +284,8 @@ class Executor:
                 idle_timeout=max(0.0, min(left, call.timeout_ms / 1000)),
                 call_id=call.id,
                 attempt=call.attempt,
+                client_capabilities=self._declared(call) if call.relay else None,
+                on_notification=run.notes.take if run.notes else None,
                 on_progress=lambda seen: self._on_progress(run, call, seen),
                 on_position=lambda position: self._on_position(run, call, position),
                 resume_at=StreamPosition(**call.stream) if call.stream else None,  # type: ignore[arg-type]  # our own JSON
@@ -316,6 +330,9 @@ class Executor:
 
     # --- the end of a call ----------------------------------------------------------------------
 
+    def _declared(self, call: Claimed) -> JSONObject:
+        return self._sessions.declared(call.connection_id, call.relay)
+
     async def _finish(self, run: Run, call: Claimed, ending: Ending) -> None:
         end = await claimed_calls.finish_of(call, ending, run.progress)
         if not await self._stored(partial(ledger.finish, end)):
@@ -323,7 +340,7 @@ class Executor:
             logger.warning("end refused call=%s attempt=%d", call.id, call.attempt)
             return
         self.counts.finished += 1
-        if call.reply_to:
+        if reply_to := run.reply_to or call.reply_to:
             outcome = CallOutcome(
                 id=call.id,
                 status=ending.status,
@@ -332,7 +349,7 @@ class Executor:
                 problem_code=ending.problem_code,
                 problem_detail=ending.problem_detail,
             )
-            self._pipeline.send(*replies.publish_command(call.reply_to, outcome))
+            self._pipeline.send(*replies.publish_command(reply_to, outcome))
         quotas.give_back(claimed_calls.place(call), self._pipeline)
         events.announce_call_finished(claimed_calls.notice(call, ending))
 

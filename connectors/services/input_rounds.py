@@ -79,7 +79,7 @@ def read_request(method: str, params: JSONObject, declared: JSONObject, key: str
     if method == "roots/list" and "roots" in declared:
         return Asked(kind=InputKind.ROOTS, method=method, params=params, key=key)
     if method == "elicitation/create" and "elicitation" in declared:
-        return _elicitation(params, key)
+        return _elicitation(params, key, declared["elicitation"])
     raise _bad("The request was not declared.")
 
 
@@ -118,7 +118,8 @@ def read_error(error: ProtocolError, declared: JSONObject, rounds: int) -> Round
         return None
     if rounds >= MAX_ROUNDS:
         raise TooManyRoundsError(was_answered=True)
-    return Round(asked=tuple(_page(number, each) for number, each in enumerate(listed)))
+    modes = declared["elicitation"]
+    return Round(asked=tuple(_page(number, each, modes) for number, each in enumerate(listed)))
 
 
 def next_params(
@@ -140,10 +141,12 @@ def refusal_of(kind: InputKind, state: InputState) -> JSONObject:
     raise ProtocolError(rpc_code=REJECTED, rpc_message="The user rejected the request")
 
 
-def _elicitation(params: JSONObject, key: str) -> Asked:
+def _elicitation(params: JSONObject, key: str, modes: JSONValue) -> Asked:
     if not isinstance(params.get("message"), str):
         raise _bad("An elicitation needs a message.")
     mode = params.get("mode", "form")
+    if not isinstance(modes, dict) or mode not in modes:
+        raise _bad("An elicitation of this mode was not declared.")
     if mode == "url":
         _check_url(params.get("url"))
         named = params.get("elicitationId")
@@ -155,7 +158,7 @@ def _elicitation(params: JSONObject, key: str) -> Asked:
             elicitation_id=named[:KEY_LENGTH] if isinstance(named, str) else "",
         )
     schema = params.get("requestedSchema")
-    if mode != "form" or not isinstance(schema, dict) or schema.get("type") != "object":
+    if not isinstance(schema, dict) or schema.get("type") != "object":
         raise _bad("An elicitation needs the schema of an object.")
     return Asked(kind=InputKind.FORM, method="elicitation/create", params=params, key=key)
 
@@ -182,11 +185,11 @@ def _of_round(key: str, request: JSONValue, declared: JSONObject) -> Asked:
         raise InputRefusedError(exc.rpc.message, was_answered=True) from exc
 
 
-def _page(number: int, listed: JSONValue) -> Asked:
+def _page(number: int, listed: JSONValue, modes: JSONValue) -> Asked:
     if not isinstance(listed, dict):
         raise InputRefusedError(was_answered=True)
     try:
-        page = _elicitation({"mode": "url", **listed}, f"page{number}")
+        page = _elicitation({"mode": "url", **listed}, f"page{number}", modes)
     except ProtocolError as exc:
         raise InputRefusedError(exc.rpc.message, was_answered=True) from exc
     if page.kind is not InputKind.URL:

@@ -120,16 +120,21 @@ def answer_of(row: InputRequest) -> JSONObject:
     return open_json(row, "sealed_answer")
 
 
-def go_on(asker: Asker) -> None:
-    """Say that the server works on: nothing is open that its call waits for."""
+def go_on(asker: Asker) -> str:
+    """Say that the server works on: nothing is open that its call waits for.
+
+    Returns who waits for the call now ("": nobody, or it does not go on).
+    """
     if asker.call_id is None or open_inputs().filter(call_id=asker.call_id).exists():
-        return
+        return ""
     rows = _held(asker).filter(status=CallStatus.INPUT_REQUIRED)
     timeout = rows.values_list("timeout_ms", flat=True).first() or 0
     deadline = clock.now() + timedelta(milliseconds=timeout)
-    if rows.update(status=CallStatus.SENT, deadline_at=deadline):
-        call = ToolCall.unscoped.get(pk=asker.call_id)
-        events.announce_call_resumed(events.CallNotice.of(call))
+    if not rows.update(status=CallStatus.SENT, deadline_at=deadline):
+        return ""
+    call = ToolCall.unscoped.get(pk=asker.call_id)
+    events.announce_call_resumed(events.CallNotice.of(call))
+    return call.reply_to
 
 
 def open_inputs() -> Any:

@@ -16,7 +16,7 @@ from functools import partial
 
 from connectors import queue, selectors
 from connectors.models import ListingKind
-from connectors.services import catalog, faults, leases, listings, politeness
+from connectors.services import catalog, faults, leases, listings, politeness, relays
 from connectors.services.catalog import FetchedList
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.kept import Kept, Pace
@@ -83,9 +83,11 @@ class Keeper:
         except AuthorizationNeededError as exc:
             raise exc if key is None else await self._sign_ins.refused(key, exc, request) from exc
 
-    def declared(self, connection_id: uuid.UUID) -> JSONObject:
-        key = self.host.key_of(connection_id)
-        return key.spec.client_capabilities if key is not None else {}
+    def declared(self, connection_id: uuid.UUID, relay: JSONObject | None) -> JSONObject:
+        key, session = self.host.key_of(connection_id), self.host.session(connection_id)
+        if key is None or session is None:
+            return {}
+        return relays.declared(key.spec.client_capabilities, session.opened.era, relay)
 
     async def ensure_open(self, connection_id: uuid.UUID) -> None:
         """Return when the session is open here; waits for a retry that is due later.
@@ -176,7 +178,9 @@ class Keeper:
         if kept.opening is None:
             self.host.spawn(self._reopen(key, kept, error), name=f"lost {key.connection_id}")
 
-    def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
+    def on_notification(
+        self, key: SessionKey, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None:
         self._refreshing.note(key.connection_id, method)
         self._logs.note(key, method, params)
         self.parking.on_notification(key, method, params)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from connectors.models import CallStatus, ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
+from mcphub.core import redis as hub_redis
 from mcphub.core.keys import key_ring
 from mcphub.core.types import JSONObject
 
@@ -59,6 +60,11 @@ def outcome_of(row: ToolCall) -> CallOutcome:
         problem_code=row.problem_code,
         problem_detail=row.problem_detail,
     )
+
+
+def reply_channel(address: str) -> str:
+    """Return where the process with this address hears of its calls."""
+    return hub_redis.key("reply", address)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,6 +37,8 @@ class ParkedCalls(Protocol):
 
     def go_on(self, call_id: uuid.UUID) -> None: ...
 
+    def move(self, call_id: uuid.UUID, reply_to: str) -> None: ...
+
     def expire(self, call_id: uuid.UUID) -> None: ...
 
 
@@ -72,7 +74,9 @@ class Parking:
             if answered.state == InputState.EXPIRED and self.calls and who.call_id:
                 self.calls.expire(who.call_id)
             else:
-                await self._threads.run(input_store.go_on, who)
+                reply_to = await self._threads.run(input_store.go_on, who)
+                if self.calls is not None and who.call_id is not None and reply_to:
+                    self.calls.move(who.call_id, reply_to)
         finally:
             if self.calls is not None and who.call_id is not None:
                 self.calls.go_on(who.call_id)

@@ -25,7 +25,10 @@ from redis.exceptions import RedisError
 from connectors.models import CallStatus, ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
 from connectors.queue.lanes import sync_client
-from connectors.services.outcomes import CallOutcome, Reply, outcome_of
+from connectors.services import call_notes
+from connectors.services.call_notes import Batch, NoteReader
+from connectors.services.outcomes import CallOutcome, Reply, outcome_of, reply_channel
+from connectors.services.relays import RelayTerms
 from mcphub.core import redis as hub_redis
 from mcphub.core.errors import HubError, UnavailableError
 from mcphub.core.offload import DatabaseThreads
@@ -44,12 +47,8 @@ MOVING = [status for status in OPEN_STATUSES if status != CallStatus.INPUT_REQUI
 logger = logging.getLogger(__name__)
 
 
-def channel_of(address: str) -> str:
-    return hub_redis.key("reply", address)
-
-
 def publish_command(reply_to: str, outcome: CallOutcome) -> tuple[Any, ...]:
-    return ("PUBLISH", channel_of(reply_to), Reply(outcome=outcome).encode())
+    return ("PUBLISH", reply_channel(reply_to), Reply(outcome=outcome).encode())
 
 
 def publish_now(reply_to: str, outcome: CallOutcome) -> None:
@@ -57,7 +56,7 @@ def publish_now(reply_to: str, outcome: CallOutcome) -> None:
     if not reply_to:
         return
     try:
-        sync_client().publish(channel_of(reply_to), Reply(outcome=outcome).encode())
+        sync_client().publish(reply_channel(reply_to), Reply(outcome=outcome).encode())
     except (RedisError, OSError):
         logger.warning("reply not published call=%s", outcome.id)
 
@@ -81,6 +80,10 @@ def _readable(row: ToolCall) -> CallOutcome:
         )
 
 
+def _readdress(call_id: uuid.UUID, reply_to: str) -> None:
+    ToolCall.unscoped.filter(pk=call_id, status__in=OPEN_STATUSES).update(reply_to=reply_to)
+
+
 @dataclass(slots=True, eq=False)
 class _Expected:
     """A call that somebody waits for or is about to."""
@@ -91,6 +94,7 @@ class _Expected:
     until: float
     is_foreign: bool
     """Submitted by another process or earlier: no reply will come here, the ledger tells."""
+    notes: NoteReader | None = None
     waiters: int = 0
     since: float = field(default_factory=time.monotonic)
 
@@ -120,9 +124,28 @@ class Replies:
         except TimeoutError as exc:
             raise UnavailableError("Redis is away.", retry_after=1.0) from exc
 
-    def expect(self, call_id: uuid.UUID) -> None:
-        """Keep the reply of a call that is about to be submitted until somebody waits for it."""
-        self._add(call_id, is_foreign=False)
+    def expect(self, call_id: uuid.UUID, relay: RelayTerms | None = None) -> None:
+        """Keep the reply of a call that is about to be submitted until somebody waits for it.
+
+        What its server says in between is told as `relay` wishes, until the reply is there.
+        """
+        known = self._expected.get(call_id)
+        expected = known or self._add(call_id, is_foreign=False)
+        if relay is None or relay.on_notification is None:
+            return
+        if expected.notes is None:
+            expected.notes = NoteReader(relay)
+        expected.notes.terms = relay
+
+    async def follow(self, call_id: uuid.UUID, relay: RelayTerms) -> None:
+        """Take over as who hears of an open call. Raises UnavailableError."""
+        await self.start()
+        self.expect(call_id, relay)
+        try:
+            await self._threads.run(_readdress, call_id, self.address)
+        except DatabaseError as exc:
+            self.forget(call_id)
+            raise UnavailableError("The database is away.", retry_after=1.0) from exc
 
     def forget(self, call_id: uuid.UUID) -> None:
         self._expected.pop(call_id, None)
@@ -132,7 +155,8 @@ class Replies:
     ) -> CallOutcome | None:
         """Return how a call ended, or None when `seconds` are over. Any process, any time.
 
-        A call that waits for answers is returned as that, unless `past_questions`.
+        A call that waits for answers is returned as that, unless `past_questions`; what its
+        server says goes on being told as it was expected.
         """
         expected = self._expected.get(call_id) or self._add(call_id, is_foreign=True)
         expected.waiters += 1
@@ -143,7 +167,8 @@ class Replies:
             return done[0].result() if done and done[0] in awaited else None
         finally:
             expected.waiters -= 1
-            if not expected.waiters and self._expected.get(call_id) is expected:
+            goes_on = expected.notes is not None and not expected.future.done()
+            if not expected.waiters and not goes_on and self._expected.get(call_id) is expected:
                 del self._expected[call_id]
 
     async def aclose(self) -> None:
@@ -187,7 +212,7 @@ class Replies:
             client = hub_redis.open_async(read_seconds=None)
             pubsub: Any = client.pubsub()  # not typed by redis-py
             try:
-                await pubsub.subscribe(channel_of(self.address))
+                await pubsub.subscribe(reply_channel(self.address))
                 while True:
                     self._on_message(await _next_message(pubsub))
                     wait = BACKOFF_FIRST
@@ -205,6 +230,8 @@ class Replies:
         if message["type"] == "subscribe":
             self._is_listening.set()
             self._is_due.set()  # what was published while nobody listened is in the ledger
+        elif message["type"] == "message" and message["data"].startswith(call_notes.MARK):
+            self._on_notes(message["data"])
         elif message["type"] == "message":
             try:
                 reply = Reply.decode(message["data"])
@@ -215,6 +242,16 @@ class Replies:
                 self._settle(reply.outcome)
             elif reply.outcome.id in self._expected:
                 self._spawn(self._load([reply.outcome.id]))
+
+    def _on_notes(self, data: bytes) -> None:
+        try:
+            batch = Batch.decode(data)
+        except (ValueError, KeyError):
+            logger.warning("notes unreadable length=%d", len(data))
+            return
+        expected = self._expected.get(batch.call_id)
+        if expected is not None and expected.notes is not None and not expected.future.done():
+            expected.notes.take(batch)
 
     # --- the ledger -----------------------------------------------------------------------------
 

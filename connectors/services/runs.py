@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from connectors.models import CallStatus
 from connectors.queue import LaneEntry
 from connectors.services import endings, input_rounds
+from connectors.services.call_notes import CallNotes
 from connectors.services.endings import Again, Ending
 from connectors.services.input_rounds import Round
 from connectors.services.ledger import Claimed
@@ -34,9 +35,17 @@ class Run:
     noted_at: float = 0.0
     position_noted_at: float = float("-inf")
     progress: JSONObject | None = None
+    reply_to: str = ""
+    notes: CallNotes | None = None
+    """Set while somebody is told what the server says during the call."""
     _asking: int = 0
     _asking_since: float = 0.0
     _asked_seconds: float = 0.0
+
+    def move(self, reply_to: str) -> None:
+        self.reply_to = reply_to
+        if self.notes is not None:
+            self.notes.reply_to = reply_to
 
     def stop(self) -> None:
         if self.exchange is not None:

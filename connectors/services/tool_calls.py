@@ -34,9 +34,10 @@ from connectors.queue import (
 )
 from connectors.selectors import ConnectionView
 from connectors.server_spec import Era
-from connectors.services import input_store, ledger, outcomes, quotas, replies
+from connectors.services import input_store, ledger, outcomes, quotas, relays, replies
 from connectors.services.ledger import Inserted, NewCall
 from connectors.services.outcomes import CallOutcome, outcome_of
+from connectors.services.relays import RelayTerms
 from connectors.states import State
 from mcphub.core import ids
 from mcphub.core.clock import now
@@ -56,8 +57,11 @@ from tenants.principal import Principal, Scope
 __all__ = [
     "CallOutcome",
     "CallRequest",
+    "RelayTerms",
     "Submitted",
     "cancel",
+    "follow",
+    "forget",
     "outcome_of",
     "submit",
     "submit_many",
@@ -85,6 +89,8 @@ class CallRequest:
     timeout: float | None = None
     idempotency_key: str | None = None
     body_hash: str = ""
+    relay: RelayTerms | None = None
+    """Set for a downstream client of the gateway; goes with `will_wait`."""
     will_wait: bool = True
     """False: nobody is going to `wait` in this process, so no reply has to travel."""
 
@@ -136,6 +142,20 @@ async def wait(
     The caller has passed the tenant gate: it submitted the call, or `selectors.call_for` found it.
     """
     return await replies.current().wait(call_id, seconds, past_questions=past_questions)
+
+
+async def follow(call_id: uuid.UUID, relay: RelayTerms) -> None:
+    """Be told in this process what the server of an open call says from now on.
+
+    For a call that another request submitted, before its question is answered. The caller has
+    passed the tenant gate. Raises UnavailableError.
+    """
+    await replies.current().follow(call_id, relay)
+
+
+def forget(call_id: uuid.UUID) -> None:
+    """Hear no more of a call in this process: its client is gone."""
+    replies.current().forget(call_id)
 
 
 def cancel(principal: Principal, call_id: uuid.UUID) -> ToolCall:
@@ -197,10 +217,11 @@ async def _new_call(
     call_id = ids.new_uuid()
     params = json.dumps(_with_log_level(connection, request.params)).encode()
     _check_sizes(params, request)
+    relay = relays.stored(request.relay)
     seconds = min(request.timeout or connection.call_timeout, settings.CALL_TIMEOUT_MAX)
     if request.will_wait:
         await replies.current().start()
-        replies.current().expect(call_id)
+        replies.current().expect(call_id, request.relay)
         reply_to = replies.current().address
     created_at = now()
     return NewCall(
@@ -218,6 +239,7 @@ async def _new_call(
         reply_to=reply_to,
         idempotency_key=request.idempotency_key,
         body_hash=_hash(connection, request) if request.idempotency_key else "",
+        relay=relay,
     )
 
 

@@ -10,7 +10,12 @@ from typing import Any
 
 from connectors.upstream import errors, jsonrpc
 from connectors.upstream.calls import Call, Calls
-from connectors.upstream.contract import Session, SessionListener, UpstreamRequest
+from connectors.upstream.contract import (
+    OF_CONNECTION,
+    Session,
+    SessionListener,
+    UpstreamRequest,
+)
 from connectors.upstream.eras import EraRules
 from connectors.upstream.peer_requests import PeerRequests
 from connectors.upstream.tap import Tap
@@ -79,7 +84,7 @@ class BaseSession(Session):
 
     def begin(self, request: UpstreamRequest) -> Call:
         request_id = self.calls.next_id()
-        params = self.rules.stamp(request.method, request.params, request_id)
+        params = self.rules.stamp(request, request_id)
         message = jsonrpc.request(request_id, request.method, params or None)
         call = Call(id=request_id, request=request, message=message)
         self.calls.add(call)
@@ -178,8 +183,10 @@ class BaseSession(Session):
             self._peer.cancel(params.get("requestId"))
         if call is not None and call.on_notification is not None:
             call.on_notification(method, params)
-        is_call = call is not None and not call.is_standing
-        self.listener.on_notification(method, params, call.id if call and is_call else None)
+        asker = call.request if call is not None and not call.is_standing else None
+        if asker is not None and asker.on_notification and method not in OF_CONNECTION:
+            asker.on_notification(method, params)
+        self.listener.on_notification(method, params, asker)
 
     def _on_peer_request(self, message: JSONObject, call: Call | None) -> None:
         if call is None or call.is_standing:

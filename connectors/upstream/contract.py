@@ -16,6 +16,18 @@ from mcphub.core.types import JSONObject
 
 Direction = Literal["sent", "received"]
 
+OF_CONNECTION = frozenset(
+    {
+        "notifications/cancelled",
+        "notifications/elicitation/complete",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/resources/updated",
+        "notifications/tools/list_changed",
+    }
+)
+"""Notifications that are not about a call, whichever stream they come on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
@@ -71,7 +83,11 @@ class UpstreamRequest:
     deadline: Deadline
     call_id: uuid.UUID | None = None
     attempt: int = 0
+    client_capabilities: JSONObject | None = None
+    """What this request declares in the per-request era. None: what the session declares."""
     on_progress: Callable[[JSONObject], None] | None = None
+    on_notification: Callable[[str, JSONObject], None] | None = None
+    """Told what the server says during this request, but for what OF_CONNECTION names."""
     on_position: Callable[[StreamPosition], None] | None = None
     """Told when the answer's stream can be resumed from a later point than before."""
     resume_at: StreamPosition | None = None
@@ -88,8 +104,10 @@ class SessionListener(Protocol):
     def on_message(self, seen: SeenMessage) -> None:
         """See every message, both ways, in order."""
 
-    def on_notification(self, method: str, params: JSONObject, request_id: int | None) -> None:
-        """Get a notification; `request_id` is the call on whose stream it came."""
+    def on_notification(
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None:
+        """Get a notification; `asker` is the call in whose course it came, None: unknown."""
 
     def on_step(self, kind: str, detail: JSONObject) -> None:
         """Get a line of the timeline; `detail` holds no upstream text."""

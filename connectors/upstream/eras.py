@@ -18,6 +18,7 @@ from mcp_types.version import (
 )
 
 from connectors.server_spec import Era
+from connectors.upstream.contract import UpstreamRequest
 from connectors.upstream.param_headers import ParamHeaders, name_header
 from mcphub import __version__
 from mcphub.core.types import JSONObject
@@ -45,7 +46,7 @@ class EraRules(ABC):
     version: str
 
     @abstractmethod
-    def stamp(self, method: str, params: JSONObject, token: int) -> JSONObject:
+    def stamp(self, request: UpstreamRequest, token: int) -> JSONObject:
         """Return the params with what the era puts into `_meta`; the caller's `_meta` is kept."""
 
     @abstractmethod
@@ -66,8 +67,10 @@ class LegacyRules(EraRules):
     session_id: str = ""
     era = Era.LEGACY
 
-    def stamp(self, method: str, params: JSONObject, token: int) -> JSONObject:
-        return params if method in UNTRACKED else _with_meta(params, {"progressToken": token})
+    def stamp(self, request: UpstreamRequest, token: int) -> JSONObject:
+        if request.method in UNTRACKED:
+            return request.params
+        return _with_meta(request.params, {"progressToken": token})
 
     def headers(self, method: str, params: JSONObject) -> dict[str, str]:
         headers: dict[str, str] = {}
@@ -89,15 +92,16 @@ class ModernRules(EraRules):
     param_headers: ParamHeaders = field(default_factory=ParamHeaders)
     era = Era.MODERN
 
-    def stamp(self, method: str, params: JSONObject, token: int) -> JSONObject:
+    def stamp(self, request: UpstreamRequest, token: int) -> JSONObject:
+        own = request.client_capabilities
         extra: JSONObject = {
             PROTOCOL_VERSION_META_KEY: self.version,
             CLIENT_INFO_META_KEY: CLIENT_INFO,
-            CLIENT_CAPABILITIES_META_KEY: self.client_capabilities,
+            CLIENT_CAPABILITIES_META_KEY: self.client_capabilities if own is None else own,
         }
-        if method not in UNTRACKED:
+        if request.method not in UNTRACKED:
             extra["progressToken"] = token
-        return _with_meta(params, extra)
+        return _with_meta(request.params, extra)
 
     def headers(self, method: str, params: JSONObject) -> dict[str, str]:
         headers = {"mcp-protocol-version": self.version, "mcp-method": method}

@@ -69,7 +69,9 @@ class HostListener(Protocol):
 
     def on_lost(self, key: SessionKey, error: HubError) -> None: ...
 
-    def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None: ...
+    def on_notification(
+        self, key: SessionKey, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None: ...
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None: ...
 
@@ -352,9 +354,10 @@ class Owner:
     def on_message(self, seen: SeenMessage) -> None:
         self._host.listener.on_message(self.key, seen)
 
-    def on_notification(self, method: str, params: JSONObject, request_id: int | None) -> None:
-        del request_id
-        self._host.listener.on_notification(self.key, method, params)
+    def on_notification(
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None:
+        self._host.listener.on_notification(self.key, method, params, asker)
 
     def on_step(self, kind: str, detail: JSONObject) -> None:
         self._host.listener.on_step(self.key, kind, detail)

@@ -72,7 +72,7 @@ class ScriptedSessions:
             await self.opening()
         self.is_closed = False
 
-    def declared(self, connection_id: uuid.UUID) -> JSONObject:
+    def declared(self, connection_id: uuid.UUID, relay: JSONObject | None) -> JSONObject:
         return {"elicitation": {"form": {}, "url": {}}}
 
     async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject:

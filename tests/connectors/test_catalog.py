@@ -168,7 +168,7 @@ def test_a_burst_of_list_changed_reads_the_list_once_per_period(world: World, st
             key = host.key_of(row.pk)
             assert key is not None
             for _ in range(1000):
-                keeper.on_notification(key, "notifications/tools/list_changed", {})
+                keeper.on_notification(key, "notifications/tools/list_changed", {}, None)
 
         host.run(burst(), 5)
         eventually(lambda: server.counts["POST tools/list"] >= 2, what="the list is read")

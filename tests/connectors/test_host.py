@@ -39,7 +39,9 @@ class Told:
     def on_lost(self, key: SessionKey, error: HubError) -> None:
         self.lost.append((key, error.problem_code))
 
-    def on_notification(self, key: SessionKey, method: str, params: JSONObject) -> None:
+    def on_notification(
+        self, key: SessionKey, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None:
         self.notifications.append(method)
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:

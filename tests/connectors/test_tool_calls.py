@@ -17,8 +17,7 @@ from redis import Redis
 from connectors.models import CallStatus, Connection, ToolCall
 from connectors.queue import workers
 from connectors.services import quotas, replies, tool_calls
-from connectors.services.outcomes import CallOutcome
-from connectors.services.replies import channel_of
+from connectors.services.outcomes import CallOutcome, reply_channel
 from connectors.services.tool_calls import Submitted
 from connectors.states import State
 from mcphub.core.clock import now
@@ -289,7 +288,7 @@ async def test_an_unreadable_reply_is_ignored(stack: Stack, redis: Redis) -> Non
     stack.sessions.answer = gate
     await stack.start_worker()
     submitted = await stack.submit()
-    redis.publish(channel_of(replies.current().address), b"\xff{")
+    redis.publish(reply_channel(replies.current().address), b"\xff{")
     gate.may_answer.set()
     assert await tool_calls.wait(submitted.id, 5) is not None
 

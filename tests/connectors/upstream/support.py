@@ -29,7 +29,7 @@ class Listener:
     def __init__(self, **capabilities: JSONObject) -> None:
         self.client_capabilities: JSONObject = dict(capabilities)
         self.seen: list[SeenMessage] = []
-        self.notifications: list[tuple[str, JSONObject, int | None]] = []
+        self.notifications: list[tuple[str, JSONObject, str | None]] = []
         self.steps: list[tuple[str, JSONObject]] = []
         self.lost: list[HubError] = []
         self.asked: list[tuple[str, JSONObject, str | None]] = []
@@ -40,8 +40,10 @@ class Listener:
         self.seen.append(seen)
         self._changed.set()
 
-    def on_notification(self, method: str, params: JSONObject, request_id: int | None) -> None:
-        self.notifications.append((method, params, request_id))
+    def on_notification(
+        self, method: str, params: JSONObject, asker: UpstreamRequest | None
+    ) -> None:
+        self.notifications.append((method, params, asker.method if asker else None))
         self._changed.set()
 
     def on_step(self, kind: str, detail: JSONObject) -> None:

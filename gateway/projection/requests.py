@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from mcp_types import (
     CLIENT_CAPABILITIES_META_KEY,
     CLIENT_INFO_META_KEY,
-    LOG_LEVEL_META_KEY,
     PROTOCOL_VERSION_META_KEY,
 )
 
@@ -23,12 +22,14 @@ ENVELOPE_META_KEYS = frozenset(
     {
         CLIENT_CAPABILITIES_META_KEY,
         CLIENT_INFO_META_KEY,
-        LOG_LEVEL_META_KEY,
         PROTOCOL_VERSION_META_KEY,
         "progressToken",
     }
 )
-"""What a request says about its own hop; the hub says its own to the server."""
+"""What a request says about its own hop; the hub says its own to the server.
+
+The log level is not among them: it is a wish of this request, and the server logs into its answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 import pytest
 from asgiref.sync import SyncToAsync
 from django.db import connections
+from hypothesis import HealthCheck
+from hypothesis import settings as property_tests
 from redis import Redis
 from redis.backoff import ConstantBackoff
 from redis.exceptions import RedisError
@@ -21,6 +23,12 @@ from tests import settings as test_settings
 from tests.world import world  # noqa: F401  (a fixture)
 
 PR_SET_PDEATHSIG = 1
+
+# How long an example takes on a shared machine says nothing about a property.
+property_tests.register_profile(
+    "suite", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+property_tests.load_profile("suite")
 
 
 def _end_with_parent() -> None:

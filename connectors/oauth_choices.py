@@ -39,6 +39,7 @@ def read(config: Any, secrets: JSONObject, *, url: str) -> ServerAuth:
         private_key=_secret(secrets.get("privateKey")),
         token_endpoint_auth_method=take("tokenEndpointAuthMethod", ClientAuthMethod, None),
         scopes=take("scopes", _scopes, None),
+        scope_cap=take("scopeCap", _cap, None),
         issuer=take("issuer", _text, ""),
         extra_authorize_params=take("extraAuthorizeParams", _texts, {}),
         resource=take("resource", _text, "auto"),
@@ -68,6 +69,11 @@ def _scopes(value: Any) -> tuple[str, ...] | None:
     if not isinstance(value, list):
         raise TypeError
     return tuple(_text(one) for one in value) or None
+
+
+def _cap(value: Any) -> frozenset[str] | None:
+    scopes = _scopes(value)
+    return frozenset(scopes) if scopes else None
 
 
 def _texts(value: Any) -> dict[str, str]:

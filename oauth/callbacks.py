@@ -13,7 +13,9 @@ LONGEST = 4096
 MOST_FIELDS = 50
 
 
-def read(query: str, *, subject_key: UUID | None = None) -> Callback:
+def read(
+    query: str, *, subject_key: UUID | None = None, redirect_uri: str | None = None
+) -> Callback:
     """Return the parameters. Raises StateInvalidError: doubled, too long, or without a state."""
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
@@ -30,13 +32,15 @@ def read(query: str, *, subject_key: UUID | None = None) -> Callback:
         iss=found.get("iss"),
         error=found.get("error", ""),
         subject_key=subject_key,
+        redirect_uri=redirect_uri,
     )
 
 
 def read_url(url: str, *, subject_key: UUID) -> Callback:
     """Return the parameters of a whole callback address, as `complete-auth` gets it."""
     try:
-        query = urlsplit(url).query
+        parts = urlsplit(url)
     except ValueError as exc:
         raise StateInvalidError from exc
-    return read(query, subject_key=subject_key)
+    bare = parts._replace(query="", fragment="").geturl()
+    return read(parts.query, subject_key=subject_key, redirect_uri=bare)

@@ -14,18 +14,26 @@ from datetime import datetime
 from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
+from django.conf import settings
+
 from mcphub.core.crypto import Secret
 from mcphub.core.errors import HubError, NotFoundError
-from oauth import addresses, challenge, identities, refresh_lock, return_urls, token_requests
+from oauth import (
+    addresses,
+    challenge,
+    identities,
+    refresh_lock,
+    return_urls,
+    scopes,
+    token_requests,
+)
 from oauth.bearer import forget
-from oauth.challenge import BearerChallenge
 from oauth.clients import Client
 from oauth.discovery import Discovered, discover
 from oauth.errors import (
     AuthorizationRefusedError,
     AuthTemporarilyUnavailableError,
     GrantLostError,
-    InsufficientScopeError,
     IssuerMismatchError,
 )
 from oauth.means import Errand, Means
@@ -38,12 +46,11 @@ from oauth.records.requests import Pending, Visitor
 from oauth.registration import Wanted, client_for
 from oauth.server_auth import ServerAuth
 from oauth.tokens import TokenAnswer, TokenRefusal
+from tenants import rates
 from tenants.principal import Principal
 
 logger = logging.getLogger(__name__)
 
-MOST_STEP_UPS = 3
-OFFLINE_ACCESS = "offline_access"
 OWN_PARAMETERS = frozenset(
     {
         *("response_type", "client_id", "redirect_uri", "state", "scope", "resource"),
@@ -98,6 +105,8 @@ class Callback:
     iss: str | None = None
     error: str = ""
     subject_key: UUID | None = None
+    redirect_uri: str | None = None
+    """Where an app says that the browser came back to; None: to the hub itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,14 +119,16 @@ class Completed:
 async def begin(means: Means, principal: Principal, start: Start) -> Begun:
     """Discover, register, and keep a pending request. No secret of an earlier one is reused.
 
-    Raises the errors of oauth.errors, InvalidInputError (return URL) and those of egress.
+    Raises the errors of oauth.errors, InvalidInputError (return URL), LimitError and those of
+    egress.
     """
     run, auth = means.database.run, start.auth
     await run(return_urls.check, principal, start.return_url)
     asked = challenge.bearer(start.challenge)
     held = await run(grants.find, start.subject_key)
     _check_owner(principal, held)
-    _check_step_ups(asked, held, start)
+    scopes.check_step_up(asked, held, cap=start.auth.scope_cap, operation=start.operation)
+    await run(rates.take, _rate(), principal.member_id.hex)
     errand = Errand(means.http)
     found = await discover(errand, auth, asked)
     place = Place(
@@ -125,16 +136,16 @@ async def begin(means: Means, principal: Principal, start: Start) -> Begun:
     )
     await run(registrations.drop_if_abandoned, place, start.subject_key)
     client = await client_for(means, errand, Wanted(place=place, server=found.server, auth=auth))
-    scopes = _scopes(auth, asked, found, held)
+    wanted = scopes.wanted(auth, asked, found, held)
     state, verifier = Secret(secrets.token_urlsafe(48)), Secret(secrets.token_urlsafe(64))
-    row = _request(principal, start, found, scopes)
+    row = _request(principal, start, found, wanted)
     row.registration_id = client.registration_id
     if asked.wants_more_scopes:
-        row.operation = _operation(start)
+        row.operation = scopes.operation_key(start.operation)
     url = _authorization_url(row, auth, client, (state, verifier), found)
     expires_at = await run(requests.add, row, state=state, verifier=verifier, url=Secret(url))
     logger.info("sign-in begun request=%s subject=%s", row.pk, start.subject_key)
-    return Begun(authorization_url=url, expires_at=expires_at, issuer=row.issuer, scopes=scopes)
+    return Begun(authorization_url=url, expires_at=expires_at, issuer=row.issuer, scopes=wanted)
 
 
 async def complete(means: Means, callback: Callback, visitor: Visitor) -> Completed:
@@ -144,7 +155,13 @@ async def complete(means: Means, callback: Callback, visitor: Visitor) -> Comple
     AuthorizationRefusedError, AuthTemporarilyUnavailableError: then the request is over.
     """
     run = means.database.run
-    pending = await run(requests.take, callback.state, visitor, subject_key=callback.subject_key)
+    pending = await run(
+        requests.take,
+        callback.state,
+        visitor,
+        subject_key=callback.subject_key,
+        redirect_uri=callback.redirect_uri,
+    )
     request = pending.request
     try:
         check_issuer(callback.iss, request)
@@ -213,9 +230,9 @@ async def client_credentials(means: Means, principal: Principal, start: Start) -
     found = await discover(errand, auth, asked)
     place = Place(tenant_id=principal.tenant_id, issuer=found.server.issuer, redirect_uri="")
     client = await client_for(means, errand, Wanted(place=place, server=found.server, auth=auth))
-    scopes = _scopes(auth, asked, found, None)
+    wanted = scopes.wanted(auth, asked, found, None)
     form = {"grant_type": GrantType.CLIENT_CREDENTIALS.value}
-    form |= {"scope": " ".join(scopes)} if scopes else {}
+    form |= {"scope": " ".join(wanted)} if wanted else {}
     form |= {"resource": found.resource} if found.resource else {}
     answer = await token_requests.ask(errand, client, found.server.token_endpoint, form)
     if isinstance(answer, TokenRefusal):
@@ -232,7 +249,7 @@ async def client_credentials(means: Means, principal: Principal, start: Start) -
         token_endpoint=found.server.token_endpoint,
         revocation_endpoint=found.server.revocation_endpoint,
         resource=found.resource,
-        scopes=scopes,
+        scopes=wanted,
     )
     forget(start.subject_key)
     return await means.database.run(grants.put, new, answer)
@@ -254,40 +271,12 @@ def _check_owner(principal: Principal, held: Snapshot | None) -> None:
         raise NotFoundError
 
 
-def _check_step_ups(asked: BearerChallenge, held: Snapshot | None, start: Start) -> None:
-    if not asked.wants_more_scopes or held is None:
-        return
-    # Where not even a session opens, the sign-in before it was the first of three.
-    most = MOST_STEP_UPS if start.operation else MOST_STEP_UPS - 1
-    if held.step_ups.get(_operation(start), 0) >= most:
-        error = InsufficientScopeError()
-        error.extra = {"neededScopes": list(asked.scopes), "grantedScopes": list(held.scopes)}
-        raise error
-
-
-def _operation(start: Start) -> str:
-    """Return a short name for the operation; the server's own text stays out of the row."""
-    return hashlib.sha256(start.operation.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _scopes(
-    auth: ServerAuth, asked: BearerChallenge, found: Discovered, held: Snapshot | None
-) -> tuple[str, ...]:
-    """Return what to ask for: challenge, else metadata, else nothing; never the whole catalogue."""
-    suggested = asked.scopes or found.scopes or ()
-    wanted = list(auth.scopes if auth.scopes is not None else suggested)
-    if asked.wants_more_scopes:
-        wanted = [*(held.scopes if held else ()), *wanted, *asked.scopes]
-    if auth.scope_cap is not None:
-        wanted = [scope for scope in wanted if scope in auth.scope_cap]
-    may_add = auth.grant_type is GrantType.AUTHORIZATION_CODE
-    if wanted and may_add and OFFLINE_ACCESS in found.server.scopes:
-        wanted.append(OFFLINE_ACCESS)
-    return tuple(dict.fromkeys(wanted))
+def _rate() -> rates.Rate:
+    return rates.Rate(name="sign_ins", limit=settings.SIGN_INS_PER_MINUTE)
 
 
 def _request(
-    principal: Principal, start: Start, found: Discovered, scopes: tuple[str, ...]
+    principal: Principal, start: Start, found: Discovered, wanted: tuple[str, ...]
 ) -> AuthorizationRequest:
     server = found.server
     return AuthorizationRequest(
@@ -302,7 +291,7 @@ def _request(
         userinfo_endpoint=server.userinfo_endpoint,
         server_url=start.auth.server_url,
         resource=found.resource,
-        scopes=list(scopes),
+        scopes=list(wanted),
         redirect_uri=start.redirect_uri,
         return_url=start.return_url,
     )

@@ -12,7 +12,7 @@ from tenants.models import Tenant
 from tenants.principal import Principal
 
 
-def check(principal: Principal, url: str) -> None:
+def check(principal: Principal, url: str, *, path: str = "/returnUrl") -> None:
     """Raise InvalidInputError unless the browser may be sent to `url`. One query."""
     if not url:
         return
@@ -20,9 +20,18 @@ def check(principal: Principal, url: str) -> None:
     if origin and origin in allowed_origins(principal):
         return
     problem = FieldProblem(
-        path="/returnUrl", message="Its origin is not listed for the tenant.", code="not_allowed"
+        path=path, message="Its origin is not listed for the tenant.", code="not_allowed"
     )
-    raise InvalidInputError("The return URL cannot be used.", problems=[problem])
+    raise InvalidInputError("The browser may not be sent there.", problems=[problem])
+
+
+def check_redirect_uri(principal: Principal, uri: str) -> None:
+    """As `check`, for a redirect URI of an app: https, or http on loopback (RFC 8252 §8.3)."""
+    check(principal, uri, path="/redirectUri")
+    parts = addresses.split(uri)
+    if parts is not None and parts.scheme == "http" and not addresses.is_loopback(parts):
+        problem = FieldProblem(path="/redirectUri", message="This has to be an https address.")
+        raise InvalidInputError("The browser may not be sent there.", problems=[problem])
 
 
 def allowed_origins(principal: Principal) -> frozenset[str]:

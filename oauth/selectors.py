@@ -76,16 +76,33 @@ def pending_for(principal: Principal, subject_key: UUID) -> PendingView | None:
     )
 
 
-def addresses_for(principal: Principal, subject_keys: list[UUID]) -> dict[UUID, str]:
-    """Return by connection where the principal can sign in now. One query.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestView:
+    """What a member is asked to allow, and where.
 
-    These are addresses of the hub that lead on: the state stays out of events, Redis and problems.
+    The address is the hub's and leads on: the state stays out of events, Redis and problems.
     """
+
+    authorization_url: str
+    issuer: str
+    scopes: tuple[str, ...]
+    expires_at: datetime
+
+
+def requests_for(principal: Principal, subject_keys: list[UUID]) -> dict[UUID, RequestView]:
+    """Return by connection where the principal can sign in now. One query."""
     rows = AuthorizationRequest.objects.of(principal).filter(
         member_id=principal.member_id, subject_key__in=subject_keys, expires_at__gt=now()
     )
-    found = rows.order_by("id").values_list("subject_key", "pk")
-    return {key: f"{settings.BASE_URL}/oauth/authorize/{pk}" for key, pk in found}
+    return {
+        row.subject_key: RequestView(
+            authorization_url=f"{settings.BASE_URL}/oauth/authorize/{row.pk}",
+            issuer=row.issuer,
+            scopes=tuple(row.scopes),
+            expires_at=row.expires_at,
+        )
+        for row in rows.order_by("id").only("subject_key", "issuer", "scopes", "expires_at")
+    }
 
 
 def view_of(row: Grant) -> GrantView:

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_safe
 
 from mcphub.core.errors import HubError
 from oauth import browsers, callbacks, flows, registration, return_urls
-from oauth.errors import AuthorizationRefusedError
+from oauth.errors import AuthorizationRefusedError, StateInvalidError
 from oauth.flows import Callback, Completed
 from oauth.means import open_means
 from oauth.records import requests
@@ -41,6 +41,11 @@ CONNECTED = Result(
 REFUSED = Result(
     title="Access was not given",
     text="Nothing has changed. Close this window and start again if you want to.",
+    status=400,
+)
+ELSEWHERE = Result(
+    title="This sign-in belongs to another browser",
+    text="Nothing was given to anybody. Start it again from where you want to use the server.",
     status=400,
 )
 FAILED = Result(
@@ -70,8 +75,12 @@ async def callback(request: HttpRequest, subject_key: UUID | None = None) -> Htt
 @never_cache
 @require_GET
 def authorize(request: HttpRequest, request_id: UUID) -> HttpResponse:
-    """Lead on to the authorization server; who comes back is checked by the callback."""
-    found = requests.address_of(request_id)
+    """Lead on to the authorization server, unless the callback would refuse who comes back."""
+    user_id = request.user.pk if request.user.is_authenticated else None
+    try:
+        found = requests.address_of(request_id, browsers.visitor(request, user_id))
+    except StateInvalidError:
+        return _page(request, ELSEWHERE)
     if found is None:
         return _page(request, FAILED)
     return _private(HttpResponseRedirect(found.value))

@@ -173,6 +173,12 @@ class NamedConnectionInput(Input):
 
 class ConnectInput(Input):
     return_url = serializers.CharField(max_length=2000, required=False, allow_null=True)
+    redirect_uri = serializers.CharField(
+        max_length=2000,
+        required=False,
+        allow_null=True,
+        help_text="The app's own, for complete-auth.",
+    )
 
 
 class DisconnectInput(Input):
@@ -237,6 +243,12 @@ class ConnectorAuthInput(Input):
     )
     scopes = serializers.ListField(
         child=serializers.CharField(max_length=200), max_length=100, required=False
+    )
+    scope_cap = serializers.ListField(
+        child=serializers.CharField(max_length=200),
+        max_length=100,
+        required=False,
+        help_text="Nothing beyond these is ever asked for.",
     )
     client_id = serializers.CharField(max_length=500, required=False)
     issuer = serializers.CharField(max_length=2000, required=False)

@@ -55,6 +55,14 @@ class ForecastOutput(Output):
     reason = TEXT(allow_null=True, help_text="Why it cannot refresh, or why it waits.")
 
 
+class AuthorizationRequestOutput(Output):
+    """What the member will be asked to allow at `authorizationUrl`, to be shown before."""
+
+    issuer = TEXT()
+    scopes = serializers.ListField(child=TEXT())
+    expires_at = serializers.DateTimeField()
+
+
 class ServerAuthOutput(Output):
     """The members after `scopes` are there for `oauth` only."""
 
@@ -67,6 +75,7 @@ class ServerAuthOutput(Output):
     issuer = TEXT(allow_null=True, required=False)
     expires_at = serializers.DateTimeField(allow_null=True, required=False)
     forecast = ForecastOutput(allow_null=True, required=False)
+    authorization_request = AuthorizationRequestOutput(allow_null=True, required=False)
 
 
 class LastErrorOutput(Output):

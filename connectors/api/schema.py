@@ -273,7 +273,8 @@ def describe_model_calls() -> None:
 def describe_servers() -> None:
     """Describe connecting, diagnosing and the listings."""
     server = in_path("server")
-    asked = {"type": "object", "properties": {"returnUrl": {"type": ["string", "null"]}}}
+    url = {"type": ["string", "null"]}
+    asked = {"type": "object", "properties": {"returnUrl": url, "redirectUri": url}}
     describe(
         "/api/v1/servers/{server}/connect",
         "post",

@@ -29,8 +29,10 @@ async def connect(request: HttpRequest, principal: Principal, server: str) -> Ht
     """Answer 200 once the state has settled, 202 while it is still on its way."""
     values = inputs.ConnectInput.read(json_body(request, limit=body_limit()))
     bound = HttpResponse()
-    browser = _browser(request, principal, bound)
+    redirect_uri = values.get("redirect_uri") or ""
+    browser = "" if redirect_uri else _browser(request, principal, bound)
     way = connections.Way(
+        redirect_uri=redirect_uri,
         return_url=values.get("return_url") or "",
         browser_hash=requests.digest(browser) if browser else "",
     )

@@ -41,6 +41,9 @@ class Connection(TenantScoped):
         default=False, help_text="A server without set authentication has asked for OAuth."
     )
     return_url = models.CharField(max_length=2000, blank=True, editable=False)
+    redirect_uri = models.CharField(
+        max_length=2000, blank=True, editable=False, help_text="Of the app that asked to connect."
+    )
     browser_hash = models.CharField(
         max_length=64, blank=True, editable=False, help_text="Of the browser that asked to connect."
     )

@@ -23,7 +23,7 @@ class ServerFields(models.Model):
         default=dict,
         blank=True,
         help_text='Not secret: {"headerNames": ["X-Api-Key"], "scopes": ["read"]}. For OAuth also '
-        "clientId, issuer, extraAuthorizeParams, resource, pkce, allowLegacyDiscovery, "
+        "clientId, issuer, scopeCap, extraAuthorizeParams, resource, pkce, allowLegacyDiscovery, "
         "tokenEndpointAuthMethod and grantType: see docs/oauth.md.",
     )
     connect_timeout = models.FloatField(

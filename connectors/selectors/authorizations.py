@@ -10,7 +10,7 @@ from connectors.selectors.views import AuthView, ServerView
 from connectors.server_spec import AuthType
 from connectors.states import State
 from oauth import selectors as oauth
-from oauth.selectors import GrantView
+from oauth.selectors import GrantView, RequestView
 from tenants.principal import Principal
 
 
@@ -22,24 +22,28 @@ def with_authorizations(principal: Principal, views: Sequence[ServerView]) -> li
     keys = [view.connection_id for view in signing if view.connection_id]
     found = oauth.grants_for(principal, keys)
     waiting = [view.connection_id for view in signing if view.state is State.AUTH_REQUIRED]
-    addresses = oauth.addresses_for(principal, [key for key in waiting if key])
-    return [_filled(view, found, addresses) for view in views]
+    asked = oauth.requests_for(principal, [key for key in waiting if key])
+    return [_filled(view, found, asked) for view in views]
 
 
 def authorization_url_for(principal: Principal, connection_id: uuid.UUID) -> str | None:
     """Return where the principal can sign in now. One query."""
-    return oauth.addresses_for(principal, [connection_id]).get(connection_id)
+    asked = oauth.requests_for(principal, [connection_id]).get(connection_id)
+    return asked.authorization_url if asked else None
 
 
 def _filled(
-    view: ServerView, grants: dict[uuid.UUID, GrantView], addresses: dict[uuid.UUID, str]
+    view: ServerView, grants: dict[uuid.UUID, GrantView], requests: dict[uuid.UUID, RequestView]
 ) -> ServerView:
     key = view.connection_id
     if key is None:
         return view
-    grant = grants.get(key)
+    grant, request = grants.get(key), requests.get(key)
     auth = _with_grant(view.auth, grant) if grant else view.auth
-    return replace(view, auth=auth, authorization_url=addresses.get(key))
+    if request is None:
+        return replace(view, auth=auth)
+    auth = replace(auth, request=request)
+    return replace(view, auth=auth, authorization_url=request.authorization_url)
 
 
 def _with_grant(auth: AuthView, grant: GrantView) -> AuthView:

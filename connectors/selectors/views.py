@@ -12,6 +12,7 @@ from connectors.server_spec import AuthType
 from connectors.states import State
 from mcphub.core.types import JSONObject
 from oauth.forecast import Forecast
+from oauth.selectors import RequestView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +50,11 @@ class AuthView:
     signed_in_as: str = ""
     issuer: str = ""
     forecast: Forecast | None = None
+    request: RequestView | None = None
 
     @property
     def wire(self) -> JSONObject:
-        """What a member may know of the authorization; the last five are about OAuth."""
+        """What a member may know of the authorization; the last six are about OAuth."""
         told: JSONObject = {
             "type": self.type.value,
             "hasCredentials": self.has_credentials,
@@ -77,6 +79,18 @@ class AuthView:
             "issuer": self.issuer or None,
             "expiresAt": _instant(seen.expires_at) if seen else None,
             "forecast": forecast,
+            "authorizationRequest": self._request,
+        }
+
+    @property
+    def _request(self) -> JSONObject | None:
+        asked = self.request
+        if asked is None:
+            return None
+        return {
+            "issuer": asked.issuer,
+            "scopes": list(asked.scopes),
+            "expiresAt": _instant(asked.expires_at),
         }
 
 

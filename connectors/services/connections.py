@@ -104,6 +104,8 @@ class Way:
     """Where a sign-in leads back to, and the browser it is bound to (its digest; "" for none)."""
 
     return_url: str = ""
+    redirect_uri: str = ""
+    """The app's own, which then ends the sign-in with `complete-auth`; "" for the hub's."""
     browser_hash: str = ""
 
 
@@ -111,13 +113,15 @@ def connect(principal: Principal, connection: Connection, way: Way | None = None
     """Have the session opened, now and whenever it is lost; attempts count from zero again.
 
     Returns at once with the row as it is then; a connection that is open already stays.
-    Raises TooManyConnectionsError, InvalidInputError for the way's URL.
+    Raises TooManyConnectionsError, InvalidInputError for the way's URLs.
     """
     row = stored(principal, connection)
     if way is not None:
         return_urls.check(principal, way.return_url)
-        row.return_url, row.browser_hash = way.return_url, way.browser_hash
-        row.save(update_fields=["return_url", "browser_hash"])
+        return_urls.check_redirect_uri(principal, way.redirect_uri)
+        row.return_url, row.redirect_uri = way.return_url, way.redirect_uri
+        row.browser_hash = way.browser_hash
+        row.save(update_fields=["return_url", "redirect_uri", "browser_hash"])
     if row.state == State.CONNECTED.value and _has_living_holder(row):
         return row
     with transaction.atomic():

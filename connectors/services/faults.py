@@ -28,6 +28,7 @@ HINTS = {
     "incompatible_version": "Ask for a version of the server that speaks a published revision.",
     "not_mcp_endpoint": "Check the path of the address; many servers answer at /mcp.",
     "protocol_error": "The server answered, but not in the way the protocol asks for.",
+    "rate_limited": "Too many sign-ins were begun in a minute; it goes on by itself.",
     "redirect_refused": "Enter the address that the server redirects to.",
     "session_lost": "The server ended the session; it was probably restarted.",
     "timeout": "The server did not answer in time; it may be starting or overloaded.",

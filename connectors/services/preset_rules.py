@@ -22,6 +22,7 @@ SIGN_IN_NAMES = frozenset(
         "allowLegacyDiscovery",
         "tokenEndpointAuthMethod",
         "grantType",
+        "scopeCap",
     }
 )
 """Of OAuth; their values are checked by what reads them."""
@@ -51,6 +52,10 @@ def problems_of(icon: str, auth_config: JSONValue) -> list[FieldProblem]:
     if not _is_list(scopes, MOST_SCOPES) or not all(map(_is_scope, scopes)):
         message = f"A list of at most {MOST_SCOPES} scopes."
         problems.append(FieldProblem(path="/auth/scopes", message=message))
+    cap = auth_config.get("scopeCap", [])
+    if not _is_list(cap, MOST_SCOPES) or not all(map(_is_scope, cap)):
+        message = f"A list of at most {MOST_SCOPES} scopes."
+        problems.append(FieldProblem(path="/auth/scopeCap", message=message))
     return problems
 
 

@@ -50,6 +50,7 @@ class Asking:
     principal: Principal
     browser_hash: str
     return_url: str
+    redirect_uri: str
     is_bare: bool
     """The server has no set way of authentication: it decides with its answer."""
 
@@ -137,7 +138,7 @@ class SignIns:
         start = Start(
             subject_key=spec.connection_id,
             auth=spec.oauth or ServerAuth(server_url=spec.url),
-            redirect_uri=registration.own_callback(),
+            redirect_uri=asking.redirect_uri or registration.own_callback(),
             browser_hash=asking.browser_hash,
             return_url=asking.return_url,
             challenge=refusal.challenge,
@@ -206,6 +207,7 @@ def _asking(connection_id: uuid.UUID) -> Asking | None:
         principal=owner,
         browser_hash=row.browser_hash,
         return_url=row.return_url,
+        redirect_uri=row.redirect_uri,
         is_bare=server_of(row).auth_type == AuthType.NONE,
     )
 

@@ -69,12 +69,16 @@ def waiting(subject_key: UUID, now: datetime) -> QuerySet[AuthorizationRequest]:
     return AuthorizationRequest.unscoped.filter(subject_key=subject_key, expires_at__gt=now)
 
 
-def take(state: str, visitor: Visitor, *, subject_key: UUID | None) -> Pending:
+def take(
+    state: str, visitor: Visitor, *, subject_key: UUID | None, redirect_uri: str | None = None
+) -> Pending:
     """Return the request and end it, once. Raises StateInvalidError and then changes nothing."""
     with transaction.atomic():
         rows = AuthorizationRequest.unscoped.select_related("member__tenant", "registration")
         row = rows.filter(state_hash=digest(state)).first()
         if row is None or not _fits(row, visitor, subject_key):
+            raise StateInvalidError
+        if redirect_uri is not None and row.redirect_uri.partition("?")[0] != redirect_uri:
             raise StateInvalidError
         pending = Pending(
             request=row,
@@ -88,10 +92,28 @@ def take(state: str, visitor: Visitor, *, subject_key: UUID | None) -> Pending:
     return pending
 
 
-def address_of(request_id: UUID) -> Secret | None:
-    """Return the address at the authorization server. Whoever asks may be anybody."""
-    row = AuthorizationRequest.unscoped.filter(pk=request_id, expires_at__gt=database_now()).first()
-    return unseal(row, "sealed_url") if row else None
+def address_of(request_id: UUID, visitor: Visitor | None = None) -> Secret | None:
+    """Return the address at the authorization server, None when it is over.
+
+    A member who is logged in gets the request bound to their browser of now. Raises
+    StateInvalidError for a visitor whom the callback would refuse: then nobody consents in vain.
+    """
+    rows = AuthorizationRequest.unscoped.select_related("member")
+    row = rows.filter(pk=request_id, expires_at__gt=database_now()).first()
+    if row is None:
+        return None
+    if visitor is not None:
+        _bind(row, visitor)
+    return unseal(row, "sealed_url")
+
+
+def _bind(row: AuthorizationRequest, visitor: Visitor) -> None:
+    keys = [digest(key) for key in visitor.browser_keys]
+    is_member = visitor.user_id is not None and visitor.user_id == row.member.user_id
+    if is_member and keys:
+        AuthorizationRequest.unscoped.filter(pk=row.pk).update(browser_hash=keys[0])
+    elif row.browser_hash and row.browser_hash not in keys:
+        raise StateInvalidError
 
 
 def known_among(subject_keys: Collection[UUID]) -> list[UUID]:
@@ -114,6 +136,12 @@ def prune() -> int:
 
 
 def _fits(row: AuthorizationRequest, visitor: Visitor, subject_key: UUID | None) -> bool:
+    """Whether the request is the visitor's.
+
+    A credential of the member stands for more than a browser: with it one may begin sign-ins and
+    use their outcome. What it must not do is finish somebody else's, so it has to be the member's
+    own, and the path has to name the connection. A browser without one shows what binds it.
+    """
     if row.expires_at <= database_now() or not _is_active(row.member):
         return False
     if subject_key is not None and row.subject_key != subject_key:

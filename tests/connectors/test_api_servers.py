@@ -181,6 +181,7 @@ def test_oauth_takes_a_client_of_the_members_own_and_shows_no_secret(
         "issuer": None,
         "expiresAt": None,
         "forecast": None,
+        "authorizationRequest": None,
     }
     spec = selectors.spec_for(Connection.unscoped.get(slug=answer.json()["id"]))
     assert spec.oauth is not None

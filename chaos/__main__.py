@@ -14,6 +14,7 @@ import psycopg
 
 from chaos import stack as stacks
 from chaos.runs import RUNS
+from chaos.soak import soak
 from chaos.verdict import Row, Run, execute
 
 DATABASE = "postgresql://postgres@127.0.0.1:5432/postgres"
@@ -26,7 +27,8 @@ def main() -> int:
     chosen = choose(options)
     rows: list[Row] = []
     with stacks.running(options.database) as stack:
-        for row in execute(stack, chosen, options.rounds):
+        found = [soak(stack, options.soak)] if options.soak else None
+        for row in found or execute(stack, chosen, options.rounds):
             rows.append(row)
             print(f"{row.id} {row.result} {row.seconds:.0f} s {row.measured}", file=sys.stderr)
             if row.holds is False and options.logs:
@@ -41,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--only", default="", metavar="R01,R05", help="these runs alone")
     made.add_argument("--quick", action="store_true", help="the subset of `make test`")
     made.add_argument("--rounds", type=int, help="rounds of those runs that repeat themselves")
+    made.add_argument("--soak", type=int, default=0, metavar="MINUTES", help="only the soak, R41")
     made.add_argument("--json", action="store_true")
     made.add_argument("--logs", action="store_true", help="show logs below what broke")
     made.add_argument(

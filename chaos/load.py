@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 
@@ -154,12 +155,22 @@ def ask(call: Callable[[], httpx.Response]) -> Answer:
 
 
 @contextmanager
-def loaded(stack: Stack, kind: Kind = Kind.DUAL, *, key: str = "") -> Iterator[Load]:
-    """Serve an upstream, connect to it, drive it; the server is removed at the end."""
+def loaded(
+    stack: Stack, kind: Kind = Kind.DUAL, *, key: str = "", is_behind_proxy: bool = False
+) -> Iterator[Load]:
+    """Serve an upstream, connect to it, drive it; the server is removed at the end.
+
+    One behind the proxy is reached by a link whose name ends with ">server".
+    """
     slug = f"up-{secrets.token_hex(4)}"
     apis = [stack.api(web, key) for web in WEBS]
     with serving(kind) as server, ThreadPoolExecutor(THREADS) as threads:
-        apis[0].connected(slug, server.url)
+        url = server.url
+        if is_behind_proxy:
+            parts = urlsplit(url)
+            link = stack.proxy.link(f"{slug}>server", "127.0.0.1", parts.port or 80)
+            url = urlunsplit(parts._replace(netloc=f"127.0.0.1:{link.port}"))
+        apis[0].connected(slug, url)
         yield Load(
             stack=stack,
             apis=apis,

@@ -147,6 +147,7 @@ class SessionWorker:
             executed=self.executor.counts.claimed,
             duplicates=self.executor.counts.duplicates,
             outrun=self.executor.counts.outrun,
+            tasks=len(asyncio.all_tasks()),
         )
         try:
             await queue.announce_worker(load)

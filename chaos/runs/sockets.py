@@ -21,7 +21,7 @@ from tests.live.api import Api
 from tests.waiting import eventually
 
 EVENTS = 1500
-SOCKETS = 40
+SOCKETS = 500
 
 
 def listen(api: Api, **options: Any) -> ClientConnection:
@@ -72,9 +72,8 @@ def drain(socket: ClientConnection) -> None:
 @run("R36", f"{SOCKETS} sockets, Redis killed: all on again or closed ≤ 10 s, last state true")
 def lose_redis(stack: Stack, _rounds: int) -> str:
     with loaded(stack) as load, ThreadPoolExecutor(SOCKETS) as threads:
-        sockets = [listen(load.apis[n % 2]) for n in range(SOCKETS)]
-        for socket in sockets:
-            drain(socket)
+        sockets = list(threads.map(lambda n: listen(load.apis[n % 2]), range(SOCKETS)))
+        list(threads.map(drain, sockets))
         stack.programs["redis"].signal(signal.SIGKILL)
         eventually(stack.is_whole, 20.0, "the stack is whole")
         started = time.monotonic()
@@ -87,8 +86,7 @@ def lose_redis(stack: Stack, _rounds: int) -> str:
         eventually(stir, 10.0, "a change after the restart")
         ends = list(threads.map(lambda socket: follow(socket, name), sockets))
         took = time.monotonic() - started
-        for socket in sockets:
-            socket.close()
+        list(threads.map(ClientConnection.close, sockets))
         assert "silent" not in ends, f"{ends.count('silent')} sockets neither hear nor closed"
         assert took <= 12.0, f"{took:.1f} s"
     return f"{ends.count('heard')} heard, {ends.count('closed')} closed to come back, {took:.1f} s"

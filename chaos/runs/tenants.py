@@ -105,7 +105,7 @@ class Echo(RawServer):
         await wire.answer(result(request.id, text_result(str(request.arguments.get("text")))))
 
 
-@run("R47", "two tenants with the same ids on the same workers: no answer crosses", rounds=2000)
+@run("R47", "two tenants with the same ids on the same workers: no answer crosses", rounds=10_000)
 def crossings(stack: Stack, rounds: int) -> str:
     keys = [stack.new_tenant("cross") for _ in range(2)]
     slug = f"same-{secrets.token_hex(3)}"

@@ -36,6 +36,8 @@ class WorkerLoad:
     """Rings for calls that somebody had already."""
     outrun: int = 0
     """Ends that did not count, since the call had been decided."""
+    tasks: int = 0
+    """Tasks of its event loop."""
 
     def encode(self) -> str:
         return json.dumps(asdict(self))

@@ -44,7 +44,7 @@ class QuarantinedError(HubError):
     title = "Opening the connection ended the worker again and again"
 
 
-CRASH_ATTEMPTS = 2
+CRASH_ATTEMPTS = 3
 """A worker that dies while it opens a connection counts as so many failed attempts of it."""
 CLAIM_TRIES = 3
 OPENABLE = (State.CONNECTING, State.CONNECTED)
@@ -285,7 +285,7 @@ def hand_over(
     """Take leases away from `worker`; return the connections that somebody has to reopen now.
 
     What a crashed worker was just opening may be what it crashed of: that is opened with back-off,
-    and rests in `error` after the third time. One transaction for at most `largest` of them: call
+    and rests in `error` after the second time. One transaction for at most `largest` of them: call
     it until it returns None. The epoch moves on, so that writes of a worker that still lives
     somehow are refused.
     """

@@ -160,6 +160,19 @@ def test_the_sweep_hands_over_what_a_dead_worker_held(
     assert kinds_of(rows[0]) == ["worker_lost", "state"]
 
 
+def test_a_connection_whose_opening_ends_two_workers_rests_and_says_why(world: World) -> None:
+    row = wanted(world, state="connecting", held_by="first-1")
+    assert leases.hand_over_all("first-1") == []
+    row.refresh_from_db()
+    assert (row.state, row.held_by) == ("connecting", "")
+    assert row.next_retry_at is not None
+    Connection.unscoped.filter(pk=row.pk).update(held_by="second-1", next_retry_at=None)
+    assert leases.hand_over_all("second-1") == []
+    rested = Connection.unscoped.get(pk=row.pk)
+    assert (rested.state, rested.held_by, rested.next_retry_at) == ("error", "", None)
+    assert (rested.last_error or {})["code"] == "connection_quarantined"
+
+
 def test_the_sweep_finds_what_was_asked_for_and_forgotten(
     world: World, sent: list[object], redis: Redis
 ) -> None:

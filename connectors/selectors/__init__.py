@@ -26,12 +26,14 @@ from connectors.selectors.inputs import (
     input_for,
     input_view,
     inputs_for,
+    open_inputs_of_call,
     pending_of,
 )
 from connectors.selectors.servers import (
     UnknownToolError,
     auth_lists,
     listing_for,
+    listings_for,
     preset_url,
     server_for,
     servers_for,
@@ -81,6 +83,8 @@ __all__ = [
     "is_virtual",
     "kept_secrets",
     "listing_for",
+    "listings_for",
+    "open_inputs_of_call",
     "pending_of",
     "preset_slugs",
     "preset_url",

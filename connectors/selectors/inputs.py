@@ -78,6 +78,11 @@ def inputs_for(
     return [input_view(row) for row in rows]
 
 
+def open_inputs_of_call(principal: Principal, call_id: uuid.UUID) -> list[InputRequest]:
+    """Return the open questions that a call waits for, oldest first; one query."""
+    return list(_open(principal).filter(call_id=call_id))
+
+
 def input_for(
     principal: Principal, input_id: uuid.UUID, *, call_id: uuid.UUID | None = None
 ) -> InputRequest:

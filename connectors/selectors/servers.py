@@ -97,6 +97,13 @@ def listing_for(
     return _listings_of(principal, _stored([connection]), kind).first()
 
 
+def listings_for(
+    principal: Principal, connection_ids: Sequence[uuid.UUID], kind: ListingKind
+) -> dict[uuid.UUID, CatalogListing]:
+    """Return the stored listings of one kind by connection; one query."""
+    return {row.connection_id: row for row in _listings_of(principal, connection_ids, kind)}
+
+
 def timeline_for(principal: Principal, connection: Connection) -> QuerySet[TimelineEntry]:
     """Return the steps of a connection's life, newest first."""
     rows = TimelineEntry.objects.of(principal).filter(connection_id=connection.pk)

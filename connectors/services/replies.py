@@ -14,7 +14,7 @@ import secrets
 import socket
 import time
 import uuid
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,6 +99,29 @@ class _Expected:
     since: float = field(default_factory=time.monotonic)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Rounds:
+    """What `Replies.rounds` yields."""
+
+    _expected: _Expected
+
+    async def next(self, seconds: float) -> CallOutcome | None:
+        """Return the end of the call, or that it waits for answers; None when `seconds` are over.
+
+        A call that still waits is told again from time to time: look at its questions.
+        """
+        expected = self._expected
+        awaited = {expected.future, expected.parked}
+        await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if expected.future.done():
+            return expected.future.result()
+        if not expected.parked.done():
+            return None
+        outcome = expected.parked.result()
+        expected.parked = asyncio.get_running_loop().create_future()
+        return outcome
+
+
 class Replies:
     """One per event loop; `current` returns the running loop's."""
 
@@ -158,13 +181,24 @@ class Replies:
         A call that waits for answers is returned as that, unless `past_questions`; what its
         server says goes on being told as it was expected.
         """
-        expected = self._expected.get(call_id) or self._add(call_id, is_foreign=True)
-        expected.waiters += 1
-        try:
+        with self._awaited(call_id) as expected:
             awaited = {expected.future} if past_questions else {expected.future, expected.parked}
             await asyncio.wait(awaited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
             done = [each for each in (expected.future, expected.parked) if each.done()]
             return done[0].result() if done and done[0] in awaited else None
+
+    @contextlib.contextmanager
+    def rounds(self, call_id: uuid.UUID) -> Iterator[Rounds]:
+        """See a call through its questions to its end, without a gap in between."""
+        with self._awaited(call_id) as expected:
+            yield Rounds(expected)
+
+    @contextlib.contextmanager
+    def _awaited(self, call_id: uuid.UUID) -> Iterator[_Expected]:
+        expected = self._expected.get(call_id) or self._add(call_id, is_foreign=True)
+        expected.waiters += 1
+        try:
+            yield expected
         finally:
             expected.waiters -= 1
             goes_on = expected.notes is not None and not expected.future.done()

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from connectors.server_spec import Era
 from gateway.exchange import Exchange
-from gateway.methods import lifecycle
+from gateway.methods import catalog, lifecycle, requests
 from mcphub.core.types import JSONObject
 
 Handler = Callable[[Exchange], Awaitable[JSONObject]]
-"""Returns the result in the client's own era (see `eras.result_for`)."""
+"""Returns the result in the client's own era (see projection.envelopes)."""
 
 LEGACY, MODERN = frozenset({Era.LEGACY}), frozenset({Era.MODERN})
 BOTH = LEGACY | MODERN
@@ -27,4 +27,12 @@ METHODS: Mapping[str, Method] = {
     "initialize": Method(lifecycle.initialize, LEGACY),
     "ping": Method(lifecycle.ping, LEGACY),
     "server/discover": Method(lifecycle.discover, MODERN),
+    "tools/list": Method(catalog.list_tools),
+    "tools/call": Method(requests.call_tool),
+    "resources/list": Method(catalog.list_resources),
+    "resources/templates/list": Method(catalog.list_templates),
+    "resources/read": Method(requests.read_resource),
+    "prompts/list": Method(catalog.list_prompts),
+    "prompts/get": Method(requests.get_prompt),
+    "completion/complete": Method(requests.complete),
 }

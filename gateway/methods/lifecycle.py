@@ -10,6 +10,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from gateway import eras, sessions
 from gateway.exchange import Exchange
+from gateway.projection import capabilities
 from gateway.sources import META_KEY, Source, sources_of
 from gateway.wire import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, RpcFault
 from mcphub import __version__
@@ -65,9 +66,8 @@ async def discover(exchange: Exchange) -> JSONObject:
         "capabilities": described.capabilities,
         "_meta": {**described.meta, SERVER_INFO_META_KEY: described.server_info},
     }
-    return eras.result_for(
-        exchange.era, exchange.request.method, _with_instructions(result, described)
-    )
+    told = _with_instructions(result, described)
+    return eras.result_for(exchange.era, exchange.request.method, told)
 
 
 async def ping(exchange: Exchange) -> JSONObject:
@@ -93,11 +93,13 @@ async def _describe(exchange: Exchange) -> Description:
 
 
 def capabilities_of(found: tuple[Source, ...], exchange: Exchange) -> JSONObject:
-    """Return what some connected source declares and the hub relays."""
-    del exchange
-    relayed = ("tools", "resources", "prompts", "completions")
-    declared = [source.capabilities for source in found if source.is_connected]
-    return {name: {} for name in relayed if any(name in each for each in declared)}
+    """Return what some connected source declares and the hub relays to this client."""
+    client = capabilities.Client(version=exchange.version, capabilities=exchange.capabilities)
+    return capabilities.offered(
+        (source.declared for source in found),
+        client,
+        is_aggregate=exchange.endpoint.is_aggregate,
+    )
 
 
 def _instructions(found: tuple[Source, ...]) -> str:

@@ -144,10 +144,22 @@ _TABLE = (
         "It has ended, was idle for 30 minutes, or belongs to somebody else or another endpoint.",
     ),
     (
+        "input_needed",
+        409,
+        "The server asks something that this client did not offer to answer",
+        "Answer it at `/api/v1/elicitations`; `requiredCapabilities` says what to offer.",
+    ),
+    (
+        "invalid_request_state",
+        422,
+        "The `requestState` is not one that the hub gave for this request, or has expired",
+        "Send the request again without it.",
+    ),
+    (
         "client_cannot_be_asked",
         409,
         "The client cannot be asked",
-        "The server asks something, and this client has no stream, or did not offer to answer.",
+        "The server asks something, and this client takes no stream on which it could be asked.",
     ),
     ("too_many_connections", 429, "The tenant has as many connections as it may", "Remove one."),
     ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),

@@ -22,6 +22,7 @@ from gateway import mailbox
 from mcphub import asgi
 from tests.connectors.session_stack import Stack, add_server, running_worker
 from tests.fakes.mcp_servers import Kind, RunningServer, running, serving_app
+from tests.fakes.raw_server import RawServer, serving_in_thread
 from tests.fakes.sdk_tools import DemoServer
 from tests.world import Person
 
@@ -63,13 +64,21 @@ class Hub:
     stack: Stack
     person: Person
     _opened: ExitStack
+    _upstreams: ExitStack
+    """Ends after the worker, or each would wait for its open streams."""
     servers: dict[str, RunningServer] = field(default_factory=dict)
 
     def add(self, slug: str, kind: Kind, demo: DemoServer | None = None) -> Connection:
         """Run an upstream server and connect the person to it."""
-        self.servers[slug] = self._opened.enter_context(running(kind, demo=demo))
+        self.servers[slug] = self._upstreams.enter_context(running(kind, demo=demo))
         row = add_server(self.person.principal, self.servers[slug].url, name=slug)
         assert row.slug == slug
+        return self.stack.connect(self.person.principal, row)
+
+    def add_raw(self, slug: str, server: RawServer) -> Connection:
+        """As `add`, for a scripted server."""
+        self._upstreams.enter_context(serving_in_thread(server))
+        row = add_server(self.person.principal, server.url, name=slug)
         return self.stack.connect(self.person.principal, row)
 
     def client(self, person: Person | None = None, *, process: int = 0) -> httpx.Client:
@@ -80,10 +89,10 @@ class Hub:
 
 @contextmanager
 def running_hub(person: Person, *, processes: int = 1) -> Iterator[Hub]:
-    with ExitStack() as opened:
+    with ExitStack() as upstreams, ExitStack() as opened:
         stack = opened.enter_context(running_worker())
         urls = [opened.enter_context(web_process()) for _ in range(processes)]
-        yield Hub(urls=urls, stack=stack, person=person, _opened=opened)
+        yield Hub(urls=urls, stack=stack, person=person, _opened=opened, _upstreams=upstreams)
 
 
 def modern_headers(method: str, name: str = "", version: str = MODERN) -> dict[str, str]:

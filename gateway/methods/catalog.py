@@ -1,0 +1,78 @@
+"""The lists: what the connected servers offer, out of their stored catalogs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from connectors import selectors
+from connectors.models import ListingKind
+from gateway import eras, pages
+from gateway.exchange import Exchange
+from gateway.projection.results import Projection
+from gateway.sources import META_KEY, Source, sources_of
+from mcphub.core.types import JSONObject
+from tenants.principal import Scope
+
+Shown = Callable[[Projection, JSONObject], "JSONObject | None"]
+
+
+async def list_tools(exchange: Exchange) -> JSONObject:
+    """Return the tools that may be called here: listed, enabled, within the endpoint's limits."""
+    found = await _sources(exchange, ListingKind.TOOLS)
+    of_each = await asyncio.gather(*(_tools_of(exchange, source) for source in found))
+    items = [item for items in of_each for item in items]
+    return _listed(exchange, "tools", items, found)
+
+
+async def list_resources(exchange: Exchange) -> JSONObject:
+    return await _list(exchange, ListingKind.RESOURCES, "resources", Projection.resource)
+
+
+async def list_templates(exchange: Exchange) -> JSONObject:
+    return await _list(exchange, ListingKind.TEMPLATES, "resourceTemplates", Projection.template)
+
+
+async def list_prompts(exchange: Exchange) -> JSONObject:
+    return await _list(exchange, ListingKind.PROMPTS, "prompts", Projection.prompt)
+
+
+async def _list(exchange: Exchange, kind: ListingKind, key: str, shown: Shown) -> JSONObject:
+    found = await _sources(exchange, kind)
+    items: list[JSONObject] = []
+    for source in found:
+        projection = Projection(server=source.slug, is_identity=not exchange.endpoint.is_aggregate)
+        stored = source.listed.items if source.listed and source.is_connected else ()
+        items += [item for each in stored if (item := shown(projection, each)) is not None]
+    return _listed(exchange, key, items, found)
+
+
+async def _sources(exchange: Exchange, kind: ListingKind) -> tuple[Source, ...]:
+    exchange.principal.require(Scope.SERVERS_READ)
+    return await sources_of(exchange.principal, exchange.endpoint, kind)
+
+
+async def _tools_of(exchange: Exchange, source: Source) -> list[JSONObject]:
+    if not source.is_connected:
+        return []
+    endpoint = exchange.endpoint
+    found = await selectors.targets.find(exchange.principal, source.slug)
+    tools = [tool for tool in found.tools.values() if tool.is_enabled]
+    projection = Projection(
+        server=source.slug,
+        is_identity=not endpoint.is_aggregate,
+        tool_names={tool.name: tool.public_name for tool in tools},
+    )
+    shown = (projection.tool(tool.item) for tool in tools)
+    return [item for item in shown if item and endpoint.has_tool(str(item.get("name")))]
+
+
+def _listed(
+    exchange: Exchange, key: str, items: list[JSONObject], found: tuple[Source, ...]
+) -> JSONObject:
+    result = pages.page_of(key, items, exchange.params.get("cursor"))
+    if exchange.endpoint.is_aggregate:
+        result["_meta"] = {META_KEY: [source.wire for source in found]}
+    ages = [source.listed.ttl_ms for source in found if source.listed]
+    result["ttlMs"] = min(ages, default=0)
+    return eras.result_for(exchange.era, exchange.request.method, result)

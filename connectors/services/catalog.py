@@ -14,6 +14,7 @@ from django.db.models import F
 
 from connectors import events, names
 from connectors.models import CatalogListing, CatalogTool, Connection, ListingKind
+from connectors.services import notices
 from connectors.services.transitions import Fence
 from mcphub.core import clock
 from mcphub.core.errors import NotFoundError
@@ -47,9 +48,11 @@ def store(
     *,
     fence: Fence | None = None,
     secrets: KnownSecrets = NO_SECRETS,
+    said: Iterable[ListingKind] = (),
 ) -> events.ToolChanges | None:
     """Store lists of a connection; announce `tool.changed` when anything in them is new.
 
+    Downstream clients are told of these lists, and of those that the server `said` have changed.
     `secrets` are hidden wherever a server repeats them. None, and nothing stored, when the lease
     behind `fence` is gone.
     """
@@ -61,14 +64,15 @@ def store(
         if row is None:
             return None
         lists = [_usable(each, secrets) for each in lists]
-        is_changed = _store_lists(row, lists)
+        changed = _store_lists(row, lists)
         changes = events.ToolChanges()
         for each in lists:
             if each.kind == ListingKind.TOOLS and each.error is None:
                 changes = _store_tools(row, each)
-        if is_changed:
+        if changed:
             bump_version(row)
             events.announce_tools_changed(row, changes)
+        notices.lists_changed(row, row.pk, {*changed, *said})
     return changes
 
 
@@ -85,6 +89,7 @@ def set_tool_enabled(
             tool.save(update_fields=["is_enabled"])
             bump_version(connection)
             events.announce_tools_changed(connection, events.ToolChanges(changed=[name]))
+            notices.lists_changed(principal, connection.pk, [ListingKind.TOOLS])
     return tool
 
 
@@ -183,13 +188,13 @@ def _reason(kind: ListingKind, name: JSONValue, seen: set[str]) -> str | None:
     return None
 
 
-def _store_lists(row: Connection, lists: Sequence[FetchedList]) -> bool:
-    """Write the listings; whether any of them differs from what was stored."""
+def _store_lists(row: Connection, lists: Sequence[FetchedList]) -> set[ListingKind]:
+    """Write the listings; return which of them differ from what was stored."""
     stored = {
         listing.kind: listing
         for listing in CatalogListing.unscoped.filter(connection=row).defer("items")
     }
-    is_changed = False
+    changed: set[ListingKind] = set()
     fresh: list[CatalogListing] = []
     for each in lists:
         old = stored.get(each.kind)
@@ -197,7 +202,8 @@ def _store_lists(row: Connection, lists: Sequence[FetchedList]) -> bool:
             _store_error(old, each)
             continue
         listing = _listing(row, each)
-        is_changed |= old is None or old.digest != listing.digest
+        if old is None or old.digest != listing.digest:
+            changed.add(each.kind)
         fresh.append(listing)
     CatalogListing.unscoped.bulk_create(
         fresh,
@@ -213,7 +219,7 @@ def _store_lists(row: Connection, lists: Sequence[FetchedList]) -> bool:
             "fetched_at",
         ],
     )
-    return is_changed
+    return changed
 
 
 def _store_error(old: CatalogListing, fetched: FetchedList) -> None:

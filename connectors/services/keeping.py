@@ -21,6 +21,7 @@ from connectors.services.catalog import FetchedList
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.kept import Kept, Pace
 from connectors.services.leases import Claim, Lease, Outcome
+from connectors.services.notices import Outbox
 from connectors.services.parking import Parking
 from connectors.services.refreshing import Refreshing
 from connectors.services.seen import Traces, tool_secrets
@@ -65,6 +66,7 @@ class Keeper:
         self._sign_ins = SignIns(self.worker, host, threads, self.open)
         self._sign_ins.on_token = self._traces.hide
         self._logs = ServerLogs()
+        self._notices = Outbox()
         self.parking = Parking(worker, host, threads)
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False
@@ -108,7 +110,7 @@ class Keeper:
         """
         kept = self._kept.setdefault(connection_id, Kept())
         if kept.opening is None:
-            self._stop_timer(kept)
+            kept.stop_timer()
             kept.opening = self.host.spawn(
                 self._open(connection_id, kept), name=f"open {connection_id}"
             )
@@ -125,15 +127,23 @@ class Keeper:
         if not await self._threads.run(leases.is_wanted, connection_id):
             await self._let_go(connection_id)
 
-    async def refresh(self, connection_id: uuid.UUID, kinds: Iterable[ListingKind]) -> None:
-        """Read lists of an open session again and store them; nothing when none is open."""
+    async def refresh(
+        self,
+        connection_id: uuid.UUID,
+        kinds: Iterable[ListingKind],
+        said: Iterable[ListingKind] = (),
+    ) -> None:
+        """Read lists of an open session again and store them; nothing when none is open.
+
+        `said`: which of them the server announced as changed.
+        """
         kept = self._kept.get(connection_id)
         lease = kept.lease if kept is not None else None
         session = self.host.session(connection_id)
         if lease is None or session is None:
             return
         lists = await listings.fetch(session, kinds)
-        store = partial(catalog.store, fence=lease.fence, secrets=lease.secrets)
+        store = partial(catalog.store, fence=lease.fence, secrets=lease.secrets, said=said)
         if not await self._threads.run(store, connection_id, lists):
             await self.check_leases()
         await self._teach(connection_id, lists)
@@ -160,7 +170,7 @@ class Keeper:
         """Give every lease back; returns what other workers have to open."""
         self._is_draining = True
         for kept in self._kept.values():
-            self._stop_timer(kept)
+            kept.stop_timer()
         left = await self._threads.run(leases.hand_over_all, self.worker, is_crash=False)
         await asyncio.gather(*map(self.host.leave, left))
         return left
@@ -183,6 +193,7 @@ class Keeper:
     ) -> None:
         self._refreshing.note(key.connection_id, method)
         self._logs.note(key, method, params)
+        self._notices.note(key, method, params, asker)
         self.parking.on_notification(key, method, params)
 
     def on_step(self, key: SessionKey, kind: str, detail: JSONObject) -> None:
@@ -351,7 +362,7 @@ class Keeper:
         self._refreshing.forget(connection_id)
         await self.host.close(connection_id)
         if kept is not None:
-            self._stop_timer(kept)
+            kept.stop_timer()
             if kept.lease is not None:
                 await self._threads.run(leases.release, connection_id, kept.lease.fence)
 
@@ -361,21 +372,11 @@ class Keeper:
         if self._is_draining:
             return
         later = self._pace.later or asyncio.get_running_loop().call_later
-        kept.next_opening = asyncio.get_running_loop().create_future()
-        kept.timer = later(wait, partial(self._retry, connection_id, kept))
+        kept.start_timer(later, wait, partial(self._retry, connection_id, kept))
 
     def _retry(self, connection_id: uuid.UUID, kept: Kept) -> None:
-        self._stop_timer(kept)
+        kept.stop_timer()
         self.host.spawn(self._try_open(connection_id), name=f"retry {connection_id}")
-
-    @staticmethod
-    def _stop_timer(kept: Kept) -> None:
-        if kept.timer is not None:
-            kept.timer.cancel()
-            kept.timer = None
-        if kept.next_opening is not None and not kept.next_opening.done():
-            kept.next_opening.set_result(None)
-        kept.next_opening = None
 
     def _is_opening(self, connection_id: uuid.UUID) -> bool:
         kept = self._kept.get(connection_id)

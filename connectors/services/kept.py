@@ -36,3 +36,15 @@ class Kept:
     attempt: int = 0
     next_opening: asyncio.Future[None] | None = None
     """Done when the timer has gone off."""
+
+    def start_timer(self, later: Later, wait: float, go_off: Callable[[], None]) -> None:
+        self.next_opening = asyncio.get_running_loop().create_future()
+        self.timer = later(wait, go_off)
+
+    def stop_timer(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.next_opening is not None and not self.next_opening.done():
+            self.next_opening.set_result(None)
+        self.next_opening = None

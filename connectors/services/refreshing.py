@@ -8,17 +8,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from connectors.models import ListingKind
+from connectors.services.notices import LIST_CHANGED
 from connectors.upstream.host import SessionHost
 
-LIST_CHANGED: dict[str, frozenset[ListingKind]] = {
-    "notifications/tools/list_changed": frozenset({ListingKind.TOOLS}),
-    "notifications/resources/list_changed": frozenset(
-        {ListingKind.RESOURCES, ListingKind.TEMPLATES}
-    ),
-    "notifications/prompts/list_changed": frozenset({ListingKind.PROMPTS}),
-}
-
-Refresh = Callable[[uuid.UUID, set[ListingKind]], Awaitable[None]]
+Refresh = Callable[[uuid.UUID, set[ListingKind], set[ListingKind]], Awaitable[None]]
+"""Reads lists of a connection; the second set are those of which the server said so."""
 
 
 @dataclass(slots=True)
@@ -39,8 +33,8 @@ class Refreshing:
 
     def note(self, connection_id: uuid.UUID, method: str) -> None:
         """Take a notification; only those in LIST_CHANGED matter."""
-        kinds = LIST_CHANGED.get(method)
-        if kinds is None:
+        kinds = {kind for kind, changed in LIST_CHANGED.items() if changed == method}
+        if not kinds:
             return
         stale = self._stale.setdefault(connection_id, _Stale())
         stale.kinds |= kinds
@@ -63,6 +57,6 @@ class Refreshing:
                 stale.kinds.clear()
                 stale.next_at = loop.time() + self._period
                 if kinds:
-                    await self._refresh(connection_id, kinds)
+                    await self._refresh(connection_id, kinds, kinds)
         finally:
             stale.is_running = False

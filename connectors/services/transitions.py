@@ -11,7 +11,8 @@ from django.db import transaction
 
 from connectors import events
 from connectors.models import Connection
-from connectors.services import timeline
+from connectors.services import notices, timeline
+from connectors.services.notices import Notice
 from connectors.services.timeline import Step
 from connectors.states import State, may_move
 from mcphub.core import clock
@@ -52,6 +53,7 @@ def transition(
         row = Connection.unscoped.get(pk=connection_id)
         timeline.write(row, [*steps, _state_step(row)])
         events.announce_server(row)
+        notices.after_commit(row, Notice(connection_id=row.pk, method=notices.CONNECTION))
     return True
 
 

@@ -23,13 +23,23 @@ logger = logging.getLogger(__name__)
 class Subscription:
     """Calls `on_message` with the data of each message of its channels.
 
-    What is published while Redis is away is lost: whoever needs it has another way to find out.
+    What is published while Redis is away is lost: whoever needs it has another way to find out, or
+    is told by `on_gap` when messages arrive again.
     """
 
-    def __init__(self, *channels: str, on_message: Callable[[bytes], None]) -> None:
-        self._channels = channels
+    def __init__(
+        self,
+        *channels: str,
+        on_message: Callable[[bytes], None],
+        on_gap: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._channels = set(channels)
         self._on_message = on_message
+        self._on_gap = on_gap
         self._is_listening = asyncio.Event()
+        self._has_listened = False
+        self._confirmed: dict[str, asyncio.Event] = {}
+        self._pubsub: Any = None
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -44,6 +54,29 @@ class Subscription:
         except TimeoutError as exc:
             raise UnavailableError("Redis is away.", retry_after=1.0) from exc
 
+    async def add(self, channel: str) -> None:
+        """As `start`, for one more channel; one that is heard already is fine."""
+        confirmed = self._confirmed.setdefault(channel, asyncio.Event())
+        is_new = channel not in self._channels
+        self._channels.add(channel)
+        await self.start()
+        if is_new and self._pubsub is not None and not confirmed.is_set():
+            with contextlib.suppress(*hub_redis.AWAY):  # the next connection subscribes to all
+                await self._pubsub.subscribe(channel)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await confirmed.wait()
+        except TimeoutError as exc:
+            raise UnavailableError("Redis is away.", retry_after=1.0) from exc
+
+    async def remove(self, channel: str) -> None:
+        """Hear a channel no more."""
+        self._channels.discard(channel)
+        self._confirmed.pop(channel, None)
+        if self._pubsub is not None:
+            with contextlib.suppress(*hub_redis.AWAY):
+                await self._pubsub.unsubscribe(channel)
+
     async def aclose(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -56,13 +89,17 @@ class Subscription:
             pubsub: Any = client.pubsub()  # not typed by redis-py
             try:
                 await pubsub.subscribe(*self._channels)
+                self._pubsub = pubsub
                 while True:
                     self._take(await _next_message(pubsub))
                     wait = BACKOFF_FIRST
             except hub_redis.AWAY as exc:
                 logger.warning("subscription away, again in %.2f s: %s", wait, type(exc).__name__)
             finally:
+                self._pubsub = None
                 self._is_listening.clear()
+                for confirmed in self._confirmed.values():
+                    confirmed.clear()
                 with contextlib.suppress(RedisError, OSError):
                     await pubsub.aclose()
                     await client.aclose()
@@ -71,9 +108,19 @@ class Subscription:
 
     def _take(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
-            self._is_listening.set()
+            self._confirm(message["channel"].decode())
         elif message["type"] == "message":
             self._on_message(message["data"])
+
+    def _confirm(self, channel: str) -> None:
+        if channel in self._confirmed:
+            self._confirmed[channel].set()
+        if self._is_listening.is_set():
+            return
+        self._is_listening.set()
+        if self._has_listened:
+            self._on_gap()
+        self._has_listened = True
 
 
 async def _next_message(pubsub: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from connectors.queue import (
 from connectors.queue.lanes import lane_of
 from connectors.selectors import ConnectionView
 from connectors.selectors.hot import connection_view
-from connectors.services import replies, tool_calls
+from connectors.services import notices, replies, tool_calls
 from connectors.services.execution import Executor
 from connectors.services.tool_calls import CallRequest, Submitted
 from connectors.upstream.contract import UpstreamRequest
@@ -143,9 +143,10 @@ async def closing_loop_objects() -> AsyncIterator[None]:
     try:
         yield
     finally:
-        listening = replies.current.take()
-        if listening is not None:
-            await listening.aclose()
+        for kept in (replies.current, notices.current):
+            listening = kept.take()
+            if listening is not None:
+                await listening.aclose()
         lane_writer.take()
         pipeline = tick_pipeline.take()
         if pipeline is not None:

@@ -16,7 +16,7 @@ from connectors.api import calling, threads
 from connectors.models import CallStatus
 from connectors.selectors import ConnectionView
 from connectors.server_spec import Era
-from connectors.services import tool_calls
+from connectors.services import replies, tool_calls
 from connectors.services.tool_calls import CallOutcome, CallRequest, Submitted
 from gateway import asking, eras, hearing
 from gateway.exchange import Exchange
@@ -83,7 +83,7 @@ async def _see_through(
     """Return the end of a call, or what a modern client has to answer before."""
     longest = settings.CALL_TIMEOUT_MAX + settings.INPUT_EXPIRY + GRACE_SECONDS
     async with asking.Questions.of(exchange, call_id, projection) as questions:
-        with tool_calls.rounds(call_id) as rounds:
+        with replies.current().rounds(call_id) as rounds:
             while True:
                 outcome = await rounds.next(longest)
                 if outcome is None:

@@ -189,7 +189,10 @@ class Replies:
 
     @contextlib.contextmanager
     def rounds(self, call_id: uuid.UUID) -> Iterator[Rounds]:
-        """See a call through its questions to its end, without a gap in between."""
+        """See a call through its questions to its end, without a gap in between.
+
+        The caller has passed the tenant gate.
+        """
         with self._awaited(call_id) as expected:
             yield Rounds(expected)
 

@@ -12,7 +12,6 @@ import json
 import logging
 import uuid
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -39,7 +38,6 @@ from connectors.services import input_store, ledger, outcomes, quotas, relays, r
 from connectors.services.ledger import Inserted, NewCall
 from connectors.services.outcomes import CallOutcome, outcome_of
 from connectors.services.relays import RelayTerms
-from connectors.services.replies import Rounds
 from connectors.states import State
 from mcphub.core import ids
 from mcphub.core.clock import now
@@ -65,7 +63,6 @@ __all__ = [
     "follow",
     "forget",
     "outcome_of",
-    "rounds",
     "submit",
     "submit_many",
     "wait",
@@ -145,11 +142,6 @@ async def wait(
     The caller has passed the tenant gate: it submitted the call, or `selectors.call_for` found it.
     """
     return await replies.current().wait(call_id, seconds, past_questions=past_questions)
-
-
-def rounds(call_id: uuid.UUID) -> AbstractContextManager[Rounds]:
-    """See a call through its questions to its end; the caller has passed the tenant gate."""
-    return replies.current().rounds(call_id)
 
 
 async def follow(call_id: uuid.UUID, relay: RelayTerms) -> None:

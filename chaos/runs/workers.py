@@ -89,7 +89,7 @@ def kill_at_points(stack: Stack, rounds: int) -> str:
     points = {
         "before claim": (kill_before_claim, {"200"}),
         "after claim": (kill_after_claim, {"200"}),
-        "after sent is committed": (kill_after_commit, {"outcome_unknown"}),
+        "after sent is committed": (kill_after_commit, SENT_ENDS),
         "after sending": (kill_after_sent, {"outcome_unknown"}),
         "after answer": (kill_after_answer, {"outcome_unknown"}),
     }

@@ -19,6 +19,7 @@ from connectors.upstream.contract import (
 from connectors.upstream.eras import EraRules
 from connectors.upstream.peer_requests import PeerRequests
 from connectors.upstream.tap import Tap
+from connectors.upstream.turns import Turns
 from mcphub.core.errors import (
     HubError,
     UpstreamTimeoutError,
@@ -42,6 +43,7 @@ class BaseSession(Session):
         self.listener = listener
         self.tap = Tap(listener)
         self.calls = Calls()
+        self.turns = Turns()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ending: HubError | None = None
         self._peer = PeerRequests(listener, self._answer_peer)

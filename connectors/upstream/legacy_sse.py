@@ -76,6 +76,7 @@ class SseSession(DuplexSession):
             async for chunk in chunks:
                 for event in parser.feed(chunk):
                     self._take_event(event, response.url, limit)
+                    await self.turns.pass_on()
 
     def _take_event(self, event: SseEvent, url: str, limit: int) -> None:
         if event.name == "endpoint":

@@ -87,6 +87,7 @@ async def _read(session: HttpSession, response: EgressResponse, parser: SseParse
             for event in parser.feed(chunk):
                 if event.name == "message" and event.data.strip():
                     take_event(session, event.data)
+                    await session.turns.pass_on()
 
 
 def take_event(session: HttpSession, raw: bytes) -> None:

@@ -98,6 +98,7 @@ class StdioSession(DuplexSession):
                 continue
             if line.strip():
                 self.take(line.strip())
+                await self.turns.pass_on()
         self.lose(errors.process_ended(), errors.session_lost("The server's process ended."))
 
     async def _skip_line(self, stdout: asyncio.StreamReader, held: int) -> None:

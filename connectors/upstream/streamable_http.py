@@ -194,7 +194,7 @@ class HttpSession(BaseSession):
         try:
             async with aclosing(response.aiter_bytes()) as chunks:
                 async for chunk in chunks:
-                    found = self._read_events(call, parser, chunk)
+                    found = await self._read_events(call, parser, chunk)
                     if found is not None:
                         break
                 if found is not None:
@@ -211,7 +211,7 @@ class HttpSession(BaseSession):
             raise errors.stream_broken()
         return None
 
-    def _read_events(self, call: Call, parser: SseParser, chunk: bytes) -> JSONObject | None:
+    async def _read_events(self, call: Call, parser: SseParser, chunk: bytes) -> JSONObject | None:
         found: JSONObject | None = None
         for event in parser.feed(chunk):
             if event.name != "message" or not event.data.strip():
@@ -220,6 +220,7 @@ class HttpSession(BaseSession):
             if message is not None:
                 accepted = self._accept(call, message, len(event.data))
                 found = found if accepted is None else accepted  # a result may be empty
+            await self.turns.pass_on()
         if found is None:
             self._tell_position(call, parser)
         return found
@@ -253,7 +254,7 @@ class HttpSession(BaseSession):
         try:
             async with asyncio.timeout(LINGER_SECONDS):
                 async for chunk in chunks:
-                    self._read_events(call, parser, chunk)
+                    await self._read_events(call, parser, chunk)
         except (TimeoutError, HubError, EventTooLargeError):
             return
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from threading import Event
@@ -21,3 +23,14 @@ def eventually(predicate: Callable[[], Value], seconds: float = 10.0, what: str 
             raise AssertionError(f"not within {seconds:.0f} s: {what or predicate.__name__}")
         pause.wait(STEP_SECONDS)
     return value
+
+
+async def becomes_true(predicate: Callable[[], object], seconds: float) -> bool:
+    """Whether `predicate` becomes true in time; other tasks of the loop go on meanwhile."""
+    deadline = time.monotonic() + seconds
+    while not predicate():
+        if time.monotonic() >= deadline:
+            return False
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.Event().wait(), STEP_SECONDS)
+    return True

@@ -42,7 +42,7 @@ def everything(transport: str) -> Iterator[str]:
 def conformance_server() -> Iterator[str]:
     """Run the server whose names the official suite calls; yields its URL."""
     port = free_port()
-    with listening([sys.executable, "-m", "tests.conformance.server", str(port)], port):
+    with listening([sys.executable, "-m", "tests.fakes.conformance.server", str(port)], port):
         yield f"http://localhost:{port}/mcp"
 
 

@@ -1,0 +1,1 @@
+"""What the gateway relays, measured against fixtures that use everything."""

@@ -12,11 +12,12 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import cast
 
 from django.db import transaction
 
-from connectors import selectors
+from connectors import selectors, webhook_messages
 from connectors.event_types import (
     CallFinishedEvent,
     CallLogEvent,
@@ -37,6 +38,7 @@ from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONObject, JSONValue
 from oauth.names import Change
 from tenants.principal import MEMBER_SCOPES, Principal
+from tenants.webhooks import outbox
 
 TOOLS_BYTES = 64 << 10
 """Past this the tools are left out of a server object in an event; REST has them."""
@@ -99,6 +101,8 @@ def announce_server(connection: Connection) -> None:
             payload["pendingElicitations"] = [question.told for question in pending]
             payload["tools"] = _small(tools)
             _publish(owner, {"type": "server.state", "server": payload})
+            told = partial(webhook_messages.of_state, row, payload)
+            outbox.tell_news(row.tenant_id, told)
 
     _after_commit(publish)
 
@@ -118,6 +122,8 @@ def announce_authorization(connection: Connection, change: Change) -> None:
                 "auth": view.auth.wire,
             }
             _publish(owner, event)
+            told = partial(webhook_messages.of_change, row, server_payload(view), change)
+            outbox.tell(row.tenant_id, told)
 
     _after_commit(publish)
 

@@ -29,6 +29,9 @@ TRACE_PRUNE_SECONDS = 600.0
 OAUTH_REFRESH_DUE = "oauth.refresh_due"
 OAUTH_REFRESH_SECONDS = 30.0
 OAUTH_PRUNE = "oauth.prune"
+WEBHOOKS = "tenants.deliver_webhooks"
+WEBHOOKS_SECONDS = 2.0
+WEBHOOKS_PRUNE = "tenants.prune_webhooks"
 
 
 class BeatingScheduler(Scheduler):
@@ -56,5 +59,7 @@ app.conf.beat_schedule = {
     "prune": _every(queue.PRUNE, PRUNE_SECONDS),
     "prune traces": _every(TRACE_PRUNE, TRACE_PRUNE_SECONDS),
     "refresh tokens": _every(OAUTH_REFRESH_DUE, OAUTH_REFRESH_SECONDS),
+    "deliver webhooks": _every(WEBHOOKS, WEBHOOKS_SECONDS),
+    "prune webhooks": _every(WEBHOOKS_PRUNE, PRUNE_SECONDS),
     "prune sign-ins": _every(OAUTH_PRUNE, PRUNE_SECONDS),
 }

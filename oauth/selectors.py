@@ -10,10 +10,10 @@ from django.conf import settings
 
 from mcphub.core.clock import now
 from mcphub.core.crypto import Secret
+from mcphub.core.sealing import unseal
 from oauth.forecast import Forecast, Known, forecast
 from oauth.models import AuthorizationRequest, Grant, GrantStatus
 from oauth.names import GrantType
-from oauth.sealing import unseal
 from tenants.principal import Principal
 
 

@@ -12,18 +12,29 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.utils.html import format_html
 
+from mcphub.core.errors import BlockedUrlError
 from tenants import api_keys, connect_sessions, services
-from tenants.models import ApiKey, ConnectSession, Membership, Tenant, User
+from tenants.models import (
+    ApiKey,
+    ConnectSession,
+    Membership,
+    Tenant,
+    User,
+    Webhook,
+    WebhookDelivery,
+)
 from tenants.principal import Scope
+from tenants.webhooks import endpoints
 
 if TYPE_CHECKING:  # Django 5.2 cannot subscript these when it runs
     UserBase = UserAdmin[User]
     RowAdmin = admin.ModelAdmin[Any]
     KeyFormBase = forms.ModelForm[ApiKey]
     TenantFormBase = forms.ModelForm[Tenant]
+    WebhookFormBase = forms.ModelForm[Webhook]
 else:
     UserBase, RowAdmin = UserAdmin, admin.ModelAdmin
-    KeyFormBase = TenantFormBase = forms.ModelForm
+    KeyFormBase = TenantFormBase = WebhookFormBase = forms.ModelForm
 
 admin.site.site_header = admin.site.site_title = "mcphub"
 admin.site.index_title = "Administration"
@@ -190,3 +201,68 @@ class ConnectSessionAdmin(RevokedByAction):
     def revoke(self, request: HttpRequest, sessions: QuerySet[ConnectSession]) -> None:
         for session in sessions:
             connect_sessions.end(session)
+
+
+class WebhookForm(WebhookFormBase):
+    class Meta:
+        model = Webhook
+        fields = ("tenant", "url", "is_active")
+
+    def clean_url(self) -> str:
+        """Refuse an address that the hub may not call."""
+        url: str = self.cleaned_data["url"]
+        try:
+            endpoints.check(url)
+        except BlockedUrlError as exc:
+            raise forms.ValidationError(exc.detail) from exc
+        return url
+
+
+@admin.register(Webhook)
+class WebhookAdmin(RowAdmin):
+    form = WebhookForm
+    list_display = ("tenant", "url", "is_active", "former_secret_until", "created_at")
+    list_filter = ("is_active",)
+    list_select_related = ("tenant",)
+    autocomplete_fields = ("tenant",)
+    actions = ("send_test", "rotate")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
+        return ("tenant",) if obj else ()
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
+        """Make a new webhook's secret and show it this once."""
+        if change:
+            obj.save()
+        else:
+            self._show(request, endpoints.make(obj))
+
+    @admin.action(description="Send a test message", permissions=["change"])
+    def send_test(self, request: HttpRequest, rows: QuerySet[Webhook]) -> None:
+        for row in rows:
+            endpoints.send_test(row)
+        self.message_user(request, "Queued; see the webhook deliveries.", messages.SUCCESS)
+
+    @admin.action(description="Change the secret", permissions=["change"])
+    def rotate(self, request: HttpRequest, rows: QuerySet[Webhook]) -> None:
+        for row in rows:
+            self._show(request, endpoints.rotate(row))
+
+    def _show(self, request: HttpRequest, issued: endpoints.Issued) -> None:
+        text = format_html(
+            "The secret of {}, shown this once: {}", issued.webhook.url, issued.secret.value
+        )
+        self.message_user(request, text, messages.WARNING)
+
+
+@admin.register(WebhookDelivery)
+class WebhookDeliveryAdmin(RowAdmin):
+    list_display = ("created_at", "tenant", "type", "change", "status", "attempts", "outcome")
+    list_filter = ("status", "tenant")
+    list_select_related = ("tenant",)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False

@@ -94,6 +94,62 @@ class ApiKey(TenantScoped):
         return f"{self.name} ({self.key_id})"
 
 
+class Webhook(TenantScoped):
+    """Where a tenant hears of its members' connections; one per tenant."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    url = models.CharField(max_length=2000, help_text="An https address of the tenant's app.")
+    is_active = models.BooleanField(default=True)
+    sealed_secret = models.BinaryField(editable=False)
+    sealed_former_secret = models.BinaryField(null=True, blank=True, editable=False)
+    former_secret_until = models.DateTimeField(null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta(TenantScoped.Meta):
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["tenant"], name="one_webhook_per_tenant")
+        ]
+
+    def __str__(self) -> str:
+        return f"webhook of {self.tenant_id}"
+
+
+class DeliveryStatus(models.TextChoices):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+class WebhookDelivery(TenantScoped):
+    """One message to a tenant's webhook, kept for a while as the log of what was sent."""
+
+    id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
+    webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="+")
+    type = models.CharField(max_length=40)
+    subject = models.UUIDField(null=True, blank=True, help_text="The connection it is about.")
+    change = models.CharField(max_length=20, blank=True)
+    body = models.TextField()
+    digest = models.CharField(max_length=64, editable=False)
+    status = models.CharField(
+        max_length=9, choices=DeliveryStatus.choices, default=DeliveryStatus.PENDING
+    )
+    attempts = models.PositiveSmallIntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    outcome = models.CharField(max_length=40, blank=True, help_text="Of the last attempt.")
+    created_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta(TenantScoped.Meta):
+        verbose_name_plural = "webhook deliveries"
+        indexes: ClassVar = [
+            models.Index(fields=["status", "next_attempt_at"], name="delivery_due"),
+            models.Index(fields=["tenant", "subject", "-id"], name="delivery_by_subject"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.id} ({self.status})"
+
+
 class ConnectSession(TenantScoped):
     """`mhs_…`: a short-lived token with which an app's end user reaches the hub; hashed at rest."""
 

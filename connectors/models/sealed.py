@@ -13,12 +13,8 @@ from django.db.models import Model
 
 from mcphub.core.crypto import CredentialUnreadableError
 from mcphub.core.keys import key_ring
+from mcphub.core.sealing import owner_of
 from mcphub.core.types import JSONObject
-
-
-def owner_of(row: Model, field: str) -> str:
-    """Return the associated data of a sealed field, such as `connectors_connection:7:sealed_…`."""
-    return f"{row._meta.db_table}:{row.pk}:{field}"  # noqa: SLF001  (Django's documented name)
 
 
 def seal_json(row: Model, field: str, value: JSONObject) -> bytes | None:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from django.db import IntegrityError, transaction
 
 from connectors.models import BrowserRecord
-from connectors.models.sealed import owner_of
 from mcphub.core.errors import HubError, NotFoundError
 from mcphub.core.keys import key_ring
+from mcphub.core.sealing import owner_of
 from mcphub.core.types import JSONValue
 from tenants.principal import Principal
 

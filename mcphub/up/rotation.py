@@ -9,8 +9,8 @@ from django.apps import apps
 from django.db.models import BinaryField, Model
 
 from connectors.models import ToolCall
-from connectors.models.sealed import owner_of
 from mcphub.core.crypto import CredentialUnreadableError, KeyRing
+from mcphub.core.sealing import owner_of
 
 PAGE = 500
 ROUNDS = 5
@@ -20,7 +20,7 @@ OWNERS: dict[tuple[type[Model], str], str] = {
     (ToolCall, "sealed_params"): "tool_call:{pk}:params",
     (ToolCall, "sealed_outcome"): "tool_call:{pk}:outcome",
 }
-"""Associated data of columns that do not follow `connectors.models.sealed.owner_of`."""
+"""Associated data of columns that do not follow `mcphub.core.sealing.owner_of`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

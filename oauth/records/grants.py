@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q
 
 from mcphub.core.crypto import Secret
+from mcphub.core.sealing import seal, unseal
 from oauth import signals
 from oauth.clients import Client
 from oauth.models import AuthorizationRequest, Grant, GrantStatus
@@ -18,7 +19,6 @@ from oauth.names import Change, GrantType, LostReason
 from oauth.records import registrations
 from oauth.records.announcements import announce, ids_of
 from oauth.records.time import database_now
-from oauth.sealing import seal, unseal
 from oauth.tokens import TokenAnswer
 
 STEP_UP_RESET = ""

@@ -11,11 +11,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from mcphub.core.crypto import Secret
+from mcphub.core.sealing import seal, unseal
 from oauth.clients import Client
 from oauth.models import AuthorizationRequest, ClientRegistration, Grant, Source
 from oauth.names import ClientAuthMethod
 from oauth.records.time import database_now
-from oauth.sealing import seal, unseal
 
 SECRET_MARGIN = timedelta(minutes=1)
 

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from mcphub.core.crypto import Secret
+from mcphub.core.sealing import seal, unseal
 from oauth.clients import Client
 from oauth.errors import StateInvalidError
 from oauth.models import AuthorizationRequest, Grant
 from oauth.records import registrations
 from oauth.records.time import database_now
-from oauth.sealing import seal, unseal
 from tenants.models import Membership
 
 LIFETIME = timedelta(minutes=10)

@@ -70,6 +70,11 @@ class TenantInput(Input):
     allowed_origins = OriginsField(required=False)
 
 
+class WebhookInput(Input):
+    url = serializers.CharField(max_length=2000, validators=[check_web_url])
+    is_active = serializers.BooleanField(required=False, default=True)
+
+
 class NewMemberInput(Input):
     email = serializers.EmailField(max_length=150, required=False)
     external_id = serializers.CharField(

@@ -7,7 +7,15 @@ from typing import Any
 from rest_framework import serializers
 
 from mcphub.api.serializers import Output
-from tenants.models import ApiKey, Membership, Role, Tenant
+from tenants.models import (
+    ApiKey,
+    DeliveryStatus,
+    Membership,
+    Role,
+    Tenant,
+    Webhook,
+    WebhookDelivery,
+)
 from tenants.principal import Principal, Scope
 from tenants.selectors import CONNECT_SESSION_PREFIX
 
@@ -130,3 +138,37 @@ def key_parts(row: ApiKey) -> dict[str, Any]:
 
 def connect_session_id(session_id: Any) -> str:
     return f"{CONNECT_SESSION_PREFIX}{session_id.hex}"
+
+
+class WebhookOutput(Output):
+    url = serializers.CharField()
+    is_active = serializers.BooleanField()
+    created_at = serializers.DateTimeField()
+    secret = serializers.CharField(
+        required=False, help_text="`whsec_…`, in the answer that makes it and in no other."
+    )
+
+
+class WebhookDeliveryOutput(Output):
+    """`body` is the text that was signed."""
+
+    id = serializers.SerializerMethodField()
+    type = serializers.CharField()
+    change = serializers.CharField()
+    status = serializers.ChoiceField(choices=DeliveryStatus.values)
+    attempts = serializers.IntegerField()
+    outcome = serializers.CharField(help_text="Of the last attempt: `http_200`, `timeout`, …")
+    next_attempt_at = serializers.DateTimeField(allow_null=True)
+    created_at = serializers.DateTimeField()
+    ended_at = serializers.DateTimeField(allow_null=True)
+    body = serializers.CharField()
+
+    def get_id(self, row: WebhookDelivery) -> str:
+        """Return what the receiver gets as `Webhook-Id`."""
+        return f"msg_{row.pk.hex}"
+
+
+def webhook(row: Webhook, *, secret: str = "") -> Any:
+    """Return the webhook; with a secret only when it was just made."""
+    told = {"url": row.url, "is_active": row.is_active, "created_at": row.created_at}
+    return WebhookOutput(told | ({"secret": secret} if secret else {})).data

@@ -12,6 +12,7 @@ from tenants.api.permissions import principal_in
 MEMBERS = rates.Rate(name="members", limit=300)
 API_KEYS = rates.Rate(name="api_keys", limit=120)
 CONNECT_SESSIONS = rates.Rate(name="connect_sessions", limit=3000)
+WEBHOOKS = rates.Rate(name="webhooks", limit=60)
 TICKETS = rates.Rate(name="ws_tickets", limit=3000)
 
 

@@ -22,7 +22,7 @@ BANNED_MODULES = {
 }
 SLEEPS = {("time", "sleep"), ("asyncio", "sleep"), ("anyio", "sleep")}
 UNSCOPED_ALLOWED = re.compile(
-    r"^(tenants/(scoping|services|admin|management/|credentials|api_keys|connect_sessions|cors)"
+    r"^(tenants/(scoping|services|webhooks/|admin|management/|credentials|api_keys|connect_sessions|cors)"
     r"|connectors/(models/|services/|admin|worker|tasks|selectors)"
     r"|tracing/(recorder|retention|admin|tasks)"
     r"|oauth/(records/|admin)"

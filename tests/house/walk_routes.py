@@ -69,6 +69,10 @@ ROUTES: dict[str, Entry] = {
     "schema": Entry(methods="GET"),
     # --- tenants -------------------------------------------------------------------------------
     "tenants/current": Entry(methods="GET PATCH"),
+    "tenants/current/webhook": Entry(methods="GET PUT DELETE"),
+    "tenants/current/webhook/rotate": Entry(methods="POST"),
+    "tenants/current/webhook/test": Entry(methods="POST"),
+    "tenants/current/webhook/deliveries": Entry(methods="GET"),
     "members": Entry(methods="GET POST"),
     "members/<str:member_id>": Entry(methods="GET PATCH DELETE"),
     "api-keys": Entry(methods="GET POST"),

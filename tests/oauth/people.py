@@ -9,13 +9,13 @@ from typing import Any
 
 import httpx
 
+from mcphub.core.sealing import unseal
 from oauth import bearer, flows
 from oauth.flows import Begun, Callback, Completed, Start
 from oauth.means import Means
 from oauth.models import AuthorizationRequest, ClientRegistration, Grant, RefreshJournal
 from oauth.records.requests import Visitor
 from oauth.records.time import database_now
-from oauth.sealing import unseal
 from oauth.server_auth import ServerAuth
 from tests.fakes.auth_server import AuthServer
 from tests.world import Person

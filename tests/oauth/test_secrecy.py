@@ -14,13 +14,13 @@ from django.test import AsyncClient
 
 from mcphub.core.crypto import CredentialUnreadableError
 from mcphub.core.errors import NotFoundError
+from mcphub.core.sealing import unseal
 from mcphub.up import rotation
 from oauth import bearer, flows, selectors
 from oauth.errors import AuthTemporarilyUnavailableError, GrantLostError
 from oauth.models import Grant
 from oauth.names import LostReason
 from oauth.records import grants
-from oauth.sealing import unseal
 from tests.fakes.auth_server import Answer
 from tests.oauth.people import Desk, callback_of
 from tests.world import World

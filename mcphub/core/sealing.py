@@ -1,4 +1,4 @@
-"""Secrets of this package's rows: sealed for table, row and field, opened as Secret."""
+"""Secrets in columns: sealed for table, row and field, opened as Secret."""
 
 from __future__ import annotations
 

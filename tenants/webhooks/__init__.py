@@ -1,0 +1,1 @@
+"""Signed messages to a tenant's app about its members' connections (Standard Webhooks)."""

@@ -9,13 +9,12 @@ import { problemView } from "./problem-view.js";
 import { SavedCalls } from "./saved.js";
 import { ServerList } from "./server-list.js";
 import { ServerPage } from "./server-page.js";
-import { forgetCredential, knownHub, signInView } from "./sign-in.js";
+import { directHub, forgetCredential, knownHub, signInView } from "./sign-in.js";
 import { Store } from "./store.js";
-import { EventStream } from "./stream.js";
 import { plural } from "./text.js";
 
 const LINE = {
-  live: ["Live", "good"], connecting: ["Connecting …", "busy"], offline: ["Offline, trying again", "bad"], "signed-out": ["Signed out", "bad"], file: ["File, offline", "idle"],
+  live: ["Live", "good"], direct: ["Direct, no hub", "good"], connecting: ["Connecting …", "busy"], offline: ["Offline, trying again", "bad"], "signed-out": ["Signed out", "bad"], file: ["File, offline", "idle"],
 };
 const AT_ONCE = 4;
 
@@ -38,7 +37,7 @@ class App {
   }
 
   async start() {
-    const hub = knownHub(this.page);
+    const hub = await knownHub(this.page);
     if (!hub) { this.askForCredential(); return; }
     try {
       this.enter(hub, await hub.get("/tenants/current"));
@@ -63,8 +62,19 @@ class App {
     this.status.className = "badge";
     const opener = h("input", { type: "file", hidden: true, accept: ".json,.ndjson,.har", "aria-label": "History file", "data-testid": "open-file", onchange: () => this.openFile(opener.files[0]) });
     fill(this.main, signInView(this.page, (hub, tenant) => this.enter(hub, tenant), options),
+      this.page.isExported ? this.directView() : null,
       h("p", { class: "sign-in" }, button("Open a history file instead", () => opener.click(), { class: "link" }), opener));
     this.main.querySelector("input")?.focus();
+  }
+
+  /** The exported page needs no hub: it can speak to servers by itself. */
+  directView() {
+    return h("section", { class: "sign-in", "aria-labelledby": "direct-title" }, h("h2", { id: "direct-title" }, "Without a hub"),
+      h("p", {}, "This page can talk to MCP servers by itself, over HTTP or a WebSocket. The servers have to allow pages like this (CORS), and there is no OAuth."),
+      button("Connect to servers directly", async () => {
+        const hub = await directHub();
+        this.enter(hub, await hub.get("/tenants/current"));
+      }, { "data-testid": "direct" }));
   }
 
   stop() {
@@ -104,16 +114,13 @@ class App {
       if (!(problem instanceof Problem)) throw problem;
       fill(this.main, problemView(problem, hub));
     }
-    this.stream = new EventStream(hub, { onEvent: (event) => store.apply(event), onGap: () => store.catchUp(), onState: (state) => store.setLine(state) });
-    this.stream.start();
+    this.stream = hub.openStream({ onEvent: (event) => store.apply(event), onGap: () => store.catchUp(), onState: (state) => store.setLine(state) });
   }
 
   async signOut() {
     const { hub } = this.store;
     forgetCredential();
-    if (!hub.key) {
-      try { await fetch("/admin/logout/", { method: "POST", headers: hub.headersFor("POST") }); } catch { /* the hub is away: the cookie stays */ }
-    }
+    await hub.leave();
     location.hash = "";
     this.askForCredential();
   }
@@ -222,7 +229,7 @@ class App {
     }
     this.stop();
     location.hash = "";
-    const store = new Store(knownHub(this.page) ?? { base: "" });
+    const store = new Store((await knownHub(this.page)) ?? { base: "" });
     Object.assign(store, { offline: file.name, isLoaded: true });
     store.servers = new Map(session.servers.map((server) => [server.id, { tools: [], ...server, lastError: null }]));
     this.show(store);

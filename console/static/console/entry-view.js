@@ -23,7 +23,7 @@ export function entryView(app, entry) {
         canReplay ? button("Replay", () => app.replay(entry, { isRun: !isPartial }), { class: "small", "data-testid": "replay", title: isPartial ? "Some values are hidden here: the form opens to complete them" : "Run it again" }) : null,
         pin,
         entry.call ? button("This call only", () => app.filterHistory(`call:${entry.call}`), { class: "small" }) : null,
-        rest ? copies(app, rest) : null)),
+        rest && !app.store.hub?.isDirect ? copies(app, rest) : null)),
     entry.request ? messageView(app, entry.request, entry.isNotification ? "Notification" : "Request") : null,
     entry.answer ? messageView(app, entry.answer, entry.answer.type === "error" ? "Error answer" : "Answer") : null,
     entry.status === "waiting" ? h("p", { class: "empty" }, "No answer yet.") : null);
@@ -56,7 +56,16 @@ function messageView(app, row, title) {
     row.error ? `${PLANES[row.error.plane] ?? row.error.plane}${row.error.code === null ? "" : ` ${row.error.code}`}` : "",
     row.redacted ? "secrets hidden" : "", row.truncated ? "cut by the hub" : "", row.synthetic ? "made by the hub, never on the wire" : "",
   ].filter(Boolean);
-  return h("section", { class: "block", "data-direction": row.direction }, h("h4", {}, title, h("span", { class: "quiet" }, ` ${marks.join(" · ")}`)), body);
+  return h("section", { class: "block", "data-direction": row.direction }, h("h4", {}, title, h("span", { class: "quiet" }, ` ${marks.join(" · ")}`)), body, row.http ? httpView(row.http) : null);
+}
+
+/** The HTTP exchange that carried an answer. */
+function httpView({ method, status, durationMs, requestHeaders, responseHeaders }) {
+  const lines = (headers) => Object.entries(headers ?? {}).map(([name, value]) => `${name}: ${value}`).join("\n");
+  return h("details", { class: "http", "data-testid": "http" },
+    h("summary", {}, `HTTP ${line(method, 10)} → ${status ?? "no answer"}`, h("span", { class: "quiet" }, ` ${millis(durationMs)} to the first byte`)),
+    h("h5", {}, "Request headers"), textView(lines(requestHeaders), { label: "Request headers" }),
+    responseHeaders ? [h("h5", {}, "Response headers"), textView(lines(responseHeaders), { label: "Response headers" })] : null);
 }
 
 function bodyOf(row) {

@@ -1,6 +1,7 @@
 // The REST API of the hub: requests with a credential, and errors that say whose they are.
 
 import { parse } from "./json.js";
+import { EventStream } from "./stream.js";
 
 const UPSTREAM = new Set([
   "upstream_unreachable", "timeout", "not_mcp_endpoint", "response_too_large", "protocol_error",
@@ -25,7 +26,7 @@ export class Problem extends Error {
 /** One hub and one credential: an API key, or the cookie of a login when there is none. */
 export class Hub {
   constructor({ base = "", key = "", csrfCookie = "" } = {}) {
-    Object.assign(this, { base: base.replace(/\/+$/, ""), key, csrfCookie, meanings: null });
+    Object.assign(this, { base: base.replace(/\/+$/, ""), key, csrfCookie, meanings: null, isDirect: false });
   }
 
   /** Ask; returns `{status, body, headers}` or throws Problem. */
@@ -74,6 +75,19 @@ export class Hub {
       () => new Map(),
     );
     return (await this.meanings).get(code) ?? "";
+  }
+
+  /** Hear of changes: `onEvent(event)`, `onGap()`, `onState(state)`; returns what can be stopped. */
+  openStream(handlers) {
+    const stream = new EventStream(this, handlers);
+    stream.start();
+    return stream;
+  }
+
+  /** End the login of this browser; a key is just forgotten. */
+  async leave() {
+    if (this.key) return;
+    try { await fetch("/admin/logout/", { method: "POST", headers: this.headersFor("POST") }); } catch { /* the hub is away: the cookie stays */ }
   }
 
   get socketUrl() {

@@ -12,6 +12,12 @@ export const SIDES = {
   page: ["Between this page and the hub", "The request did not reach the hub, or its answer did not reach this page."],
 };
 
+/** The same sides where the page is its own hub. */
+const DIRECT_SIDES = {
+  server: ["Between this page and the server", "This page did not get a usable answer from the server."],
+  hub: ["This page", "The page refused or could not do this; the server was not the reason."],
+};
+
 const NEXT = {
   not_connected: "Connect the server, then run this again.",
   tool_disabled: "Switch the tool on in its card, then run it again.",
@@ -30,7 +36,7 @@ const NEXT = {
 
 /** Show a Problem; `hub` is asked for the meaning of its code. */
 export function problemView(problem, hub) {
-  const [side, meaning] = SIDES[problem.side] ?? SIDES.hub;
+  const [side, meaning] = (hub?.isDirect ? DIRECT_SIDES[problem.side] : null) ?? SIDES[problem.side] ?? SIDES.hub;
   const next = problem.hint ?? problem.extra?.hint ?? NEXT[problem.code];
   const what = h("p", { class: "problem-title" }, line(problem.title || problem.message));
   const more = h("p", { class: "help" });

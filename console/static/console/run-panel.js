@@ -31,7 +31,7 @@ export class RunPanel {
     this.runButton = h("button", { type: "submit", class: "primary", "data-testid": "run" }, "Run");
     this.cancelButton = button("Cancel", () => this.cancel(), { hidden: true, "data-testid": "cancel" });
     this.anywayButton = button("Send anyway", () => this.run({ isUnchecked: true }), { hidden: true, "data-testid": "send-anyway" });
-    const copies = h("select", { class: "small", "aria-label": "Copy this call as", onchange: (event) => this.copyAs(event) },
+    const copies = this.app.store.hub.isDirect ? null : h("select", { class: "small", "aria-label": "Copy this call as", onchange: (event) => this.copyAs(event) },
       h("option", { value: "" }, "Copy as …"), LANGUAGES.map(([name]) => h("option", { value: name }, name)));
     const saver = this.what.method === "tools/call" ? button("Save", () => this.save(), { class: "small", title: "Keep these arguments in this browser" }) : null;
     return h("form", { class: "run", "data-target": this.what.target, novalidate: true, onsubmit: (event) => this.onSubmit(event), onkeydown: (event) => this.onKey(event) },

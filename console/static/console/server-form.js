@@ -20,7 +20,9 @@ class ServerForm {
     this.failure = h("div", {});
     this.errors = new Map();
     this.credentials = h("div", { class: "fields" });
-    this.auth = h("select", { id: "server-auth", onchange: () => this.drawCredentials() }, AUTH.map(([value, text]) => h("option", { value }, text)));
+    const { isDirect } = app.store.hub;
+    const kinds = AUTH.filter(([value]) => !(isDirect && value === "oauth"));
+    this.auth = h("select", { id: "server-auth", onchange: () => this.drawCredentials() }, kinds.map(([value, text]) => h("option", { value }, text)));
     this.auth.value = server?.auth.type ?? "none";
     this.submit = h("button", { type: "submit", class: "primary", "data-testid": "save-server" }, server ? "Save" : "Add and connect");
     this.element = h("form", { class: "fields", novalidate: true, onsubmit: (event) => this.onSubmit(event) },
@@ -38,6 +40,9 @@ class ServerForm {
     this.transport = h("select", { id: "server-transport" },
       [["auto", "Find out"], ["streamable-http", "Streamable HTTP"], ["sse", "HTTP with SSE (old)"]].map(([value, text]) => h("option", { value }, text)));
     this.timeout = this.input("connectionTimeout", "Connection timeout (ms)", { inputmode: "numeric", placeholder: "15000" });
+    if (this.app.store.hub.isDirect) {
+      return [this.url.field, h("p", { class: "help" }, "http, https, ws or wss. Browsers send no headers with a WebSocket."), this.name.field];
+    }
     return [this.url.field, this.name.field,
       h("details", {}, h("summary", {}, "More"), h("div", { class: "fields" },
         h("div", { class: "field" }, h("label", { for: "server-transport" }, "Transport"), this.transport), this.timeout.field))];
@@ -61,7 +66,11 @@ class ServerForm {
   bearerFields() {
     const token = this.input("token", "Token", { type: "password", autocomplete: "off" });
     this.token = token.input;
-    return [token.field, h("p", { class: "help" }, "Sent as “Authorization: Bearer …”. The hub keeps it sealed; it never comes back to this page.")];
+    return [token.field, h("p", { class: "help" }, `Sent as “Authorization: Bearer …”. ${this.keeper}`)];
+  }
+
+  get keeper() {
+    return this.app.store.hub.isDirect ? "It stays in this tab’s session storage until you sign out or close the tab." : "The hub keeps it sealed; it never comes back to this page.";
   }
 
   headerFields() {
@@ -93,9 +102,9 @@ class ServerForm {
     }
     if (this.server) return { auth };
     const url = this.url.input.value.trim();
-    const wait = Number(this.timeout.input.value);
+    const wait = Number(this.timeout?.input.value);
     return {
-      url, auth, name: this.name.input.value.trim() || hostOf(url), transport: this.transport.value,
+      url, auth, name: this.name.input.value.trim() || hostOf(url), transport: this.transport?.value,
       ...(wait ? { connectionTimeout: wait } : {}),
     };
   }

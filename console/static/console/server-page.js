@@ -61,7 +61,7 @@ export class ServerPage {
     return h("div", { class: "actions" },
       isOn ? button("Disconnect", () => this.disconnect(), { "data-testid": "disconnect" })
         : button("Connect", () => this.connect(), { class: "primary", "data-testid": "connect" }),
-      button("Diagnose", () => this.diagnose(), { "data-testid": "diagnose" }),
+      this.app.store.hub.isDirect ? null : button("Diagnose", () => this.diagnose(), { "data-testid": "diagnose" }),
       button("Credentials …", () => this.editCredentials()),
       server.auth.hasCredentials ? button("Forget credentials", () => this.disconnect({ forget: true })) : null,
       isOwn ? button("Remove …", () => this.remove(), { class: "danger" }) : null);

@@ -6,17 +6,26 @@ import { problemView } from "./problem-view.js";
 
 const KEY = "mcphub.key";
 const BASE = "mcphub.base";
+const DIRECT = "mcphub.direct";
 
 /** The hub with the credential that is at hand; null when there is none to try. */
-export function knownHub({ csrfCookie, isExported }) {
+export async function knownHub({ csrfCookie, isExported }) {
+  if (isExported && sessionStorage.getItem(DIRECT)) return directHub();
   const key = sessionStorage.getItem(KEY) ?? "";
   const base = isExported ? (sessionStorage.getItem(BASE) ?? "") : "";
   if (isExported && !(key && base)) return null;
   return new Hub({ base, key, csrfCookie });
 }
 
+/** The page as its own hub, with the servers that this tab had; loaded by the exported page alone. */
+export async function directHub() {
+  const { DirectHub } = await import("./direct-hub.js");
+  return new DirectHub(sessionStorage, DIRECT);
+}
+
 export function forgetCredential() {
   sessionStorage.removeItem(KEY);
+  sessionStorage.removeItem(DIRECT);
 }
 
 /** Ask for a credential; `onHub(hub, tenant)` gets one that works. */

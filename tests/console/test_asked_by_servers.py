@@ -1,89 +1,138 @@
-"""What the page shows when the API asks for a sign-in or an answer; the test plays the API."""
+"""What servers ask of the person: signing in, forms, pages, a model's words, folders; all real."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
 
 from tests.console.browser import Browser, Page
 from tests.console.conftest import Visitor, signed_in, thrown
+from tests.console.test_direct_mode import answer_in_requests, back_to, run
+from tests.fakes.asking_server import PAGE, AskingServer
+from tests.fakes.mcp_servers import Kind, running
+from tests.fakes.oauth_mcp import ProtectedMcp
 from tests.live.stack import RunningHub
 
-ADDRESS = "https://login.xn--exmple-cua.com/authorize?client_id=1&state=s"
-ASKED = [
-    {
-        "id": "e1",
-        "server": "demo",
-        "message": "Which <b>branch</b>\u202e?",
-        "requestedSchema": {
-            "type": "object",
-            "properties": {
-                "branch": {"type": "string", "minLength": 2},
-                "force": {"type": "boolean"},
-            },
-            "required": ["branch"],
-        },
-    },
-    {"id": "e2", "server": "demo", "message": "Pay there", "url": "https://pay.example/x?y=1"},
-]
-PLAYED = """
-window.posted = [];
-window.asked = %(asked)s;
-const plain = window.fetch;
-window.fetch = async (address, options = {}) => {
-  const path = String(address);
-  const answer = (body) => new Response(JSON.stringify(body), { status: 200 });
-  if (path.includes("/elicitations/")) {
-    window.posted.push([path, JSON.parse(options.body)]);
-    window.asked = window.asked.filter((one) => !path.endsWith(one.id));
-    return answer({});
-  }
-  if (path.endsWith("/elicitations")) return answer(window.asked);
-  const response = await plain(address, options);
-  if (!path.endsWith("/servers")) return response;
-  const needed = { connectionState: "authRequired", authorizationUrl: %(address)s };
-  return answer((await response.json()).map((one) => ({ ...one, ...needed })));
-};
-"""
+OAUTH = {"type": "oauth"}
+ERAS = pytest.mark.parametrize(
+    "kind", [Kind.LEGACY, Kind.MODERN], ids=["handshake era", "2026-07-28"]
+)
 
 
-def played(hub: RunningHub, browser: Browser, context: str, visitor: Visitor) -> Page:
-    script = PLAYED % {"asked": json.dumps(ASKED), "address": json.dumps(ADDRESS)}
-    page = browser.page(
-        context, lambda one: one.ask("Page.addScriptToEvaluateOnNewDocument", source=script)
-    )
-    signed_in(page, hub.url, visitor.token)
-    return page
+def server_opened(page: Page, name: str) -> None:
+    page.click_row("servers", name)
+    page.until(f"document.querySelector('.page-title h2').innerText === '{name}'", "it is open")
 
 
-def test_a_sign_in_names_its_host_and_warns_of_imitations(
-    hub: RunningHub, browser: Browser, context: str, visitor: Visitor
+# --- signing in -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def protected() -> Iterator[ProtectedMcp]:
+    with ProtectedMcp() as server:
+        yield server
+
+
+def test_signing_in_happens_in_a_popup_that_the_click_opened(
+    page: Page, visitor: Visitor, protected: ProtectedMcp
 ) -> None:
-    page = played(hub, browser, context, visitor)
-    text = page.see("authorize", "sign in at")
-    assert "login.xn--exmple-cua.com" in text
-    assert "can imitate a known name" in text
-    link = page.js("document.querySelector('[data-testid=authorize] a').outerHTML")
-    assert 'rel="noopener noreferrer"' in link
+    visitor.api.add_server("vault", protected.mcp_url, auth=OAUTH)
+    server_opened(page, "vault")
+    page.click("connect")
+    page.until("document.querySelector('[data-testid=tools] .row')", "signed in and connected", 30)
+    run(page, "read")
+    page.see("run-output", "done")
+    assert protected.hits["authorization_code"] == 1
+    assert "at-" not in page.text("history")
 
 
-def test_questions_are_answered_after_a_check_and_leave(
-    hub: RunningHub, browser: Browser, context: str, visitor: Visitor
+def test_without_popups_a_link_names_the_host_to_sign_in_at(
+    page: Page, visitor: Visitor, protected: ProtectedMcp
 ) -> None:
-    page = played(hub, browser, context, visitor)
-    page.until("document.querySelector('[data-testid=tab-requests]').innerText.includes('2')", "2")
-    page.click("tab-requests")
-    card = page.see("elicitation", "branch")
-    assert "<b>branch</b>\\u{202e}?" in card
-    page.click("", css="[data-testid=elicitation] .primary")
-    page.until("document.activeElement.getAttribute('aria-invalid') === 'true'", "it is checked")
-    page.type("main")
-    page.click("", css="[data-testid=elicitation] .primary")
-    page.until("document.querySelectorAll('[data-testid=elicitation]').length === 1", "one left")
-    page.see("elicitation", "pay.example")
-    assert page.js("window.posted[0][1]") == {"action": "accept", "content": {"branch": "main"}}
-    page.click("", css="[data-testid=elicitation] button:nth-of-type(2)")
-    page.until("window.posted.length === 2", "declined")
-    assert page.js("window.posted[1][1]") == {"action": "decline"}
-    page.see("requests", "No server is waiting")
-    assert page.violations == []
-    assert thrown(browser) == []
+    visitor.api.add_server("vault", protected.mcp_url, auth=OAUTH)
+    page.js("window.open = () => null; 0")
+    server_opened(page, "vault")
+    page.click("connect")
+    host = protected.base.removeprefix("http://")
+    assert "files:read" in page.see("authorize", f"Authorize at {host}")
+    link = "document.querySelector('[data-testid=authorize] a')"
+    assert page.js(f"[{link}.target, {link}.rel]") == ["_blank", "noopener noreferrer"]
+    page.click("", css="[data-testid=authorize] a")
+    page.until("document.querySelector('[data-testid=tools] .row')", "signed in by the link", 30)
+
+
+def test_a_revoked_authorization_is_told_and_signed_in_again(
+    page: Page, visitor: Visitor, protected: ProtectedMcp
+) -> None:
+    visitor.api.add_server("vault", protected.mcp_url, auth=OAUTH)
+    server_opened(page, "vault")
+    page.click("connect")
+    page.until("document.querySelector('[data-testid=tools] .row')", "connected", 30)
+    protected.end_access_tokens()
+    protected.end_refresh_tokens()
+    run(page, "read")
+    page.see("problem", "authorization_needed")
+    page.click("", css="[data-testid=authorize] .primary")
+    page.until("document.querySelector('.page-head [data-state=connected]')", "again", 30)
+
+
+# --- questions in the course of a call --------------------------------------------------------
+
+
+@contextmanager
+def asking(page: Page, visitor: Visitor, kind: Kind) -> Iterator[AskingServer]:
+    demo = AskingServer()
+    with running(kind, demo=demo) as server:
+        visitor.api.connected("asking", server.url)
+        server_opened(page, "asking")
+        page.click("tab-tools")
+        yield demo
+        visitor.http.delete("/api/v1/servers/asking")
+
+
+@ERAS
+def test_a_form_is_checked_answered_and_seen_by_every_tab(
+    hub: RunningHub, browser: Browser, context: str, page: Page, visitor: Visitor, kind: Kind
+) -> None:
+    with asking(page, visitor, kind):
+        other = browser.page(context)
+        signed_in(other, hub.url, visitor.token)
+        run(page, "ask")
+        answer_in_requests(page, "form")
+        other.until(
+            "document.querySelector('[data-testid=tab-requests]').innerText.includes('1')", ""
+        )
+        page.click("accept")
+        invalid = "document.activeElement.getAttribute('aria-invalid') === 'true'"
+        page.until(invalid, "the first error has the focus")
+        page.type("Ada")
+        page.click("accept")
+        back_to(page, "ask", "Ada")
+        other.click("tab-requests")
+        other.see("requests", "No server is waiting")
+        assert thrown(browser) == []
+
+
+def test_a_page_is_opened_with_the_consent_and_not_before(page: Page, visitor: Visitor) -> None:
+    with asking(page, visitor, Kind.LEGACY):
+        page.js("window.visited = []; window.open = (...all) => { window.visited.push(all); }")
+        run(page, "visit")
+        answer_in_requests(page, "url")
+        assert PAGE in page.see("visit", "pay.example").replace("\n", "")
+        assert page.js("document.querySelector('[data-testid=visit] mark').innerText") == (
+            "pay.example"
+        )
+        assert page.js("window.visited.length") == 0
+        page.click("accept")
+        back_to(page, "visit", "accept")
+        assert page.js("window.visited") == [[PAGE, "_blank", "noopener,noreferrer"]]
+
+
+def test_a_declined_question_ends_the_way_the_server_wants(page: Page, visitor: Visitor) -> None:
+    with asking(page, visitor, Kind.MODERN):
+        run(page, "ask")
+        answer_in_requests(page, "form")
+        page.click("decline")
+        back_to(page, "ask", "decline")

@@ -163,7 +163,6 @@ class App {
       const { body } = await this.store.hub.ask("POST", serverPath(id, "/connect"), { body: {} });
       this.store.keepServer(body);
       announce(`${body.name}: ${body.connectionState}`);
-      if (body.connectionState === "connected" && this.server?.id === id && this.server.name === "overview") this.server.show("tools");
       return body;
     } catch (problem) {
       this.store.keepServer(before);

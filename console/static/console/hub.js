@@ -38,7 +38,7 @@ export class Hub {
         signal,
         headers: { ...this.headersFor(method, body), ...headers },
         body: body === undefined ? undefined : JSON.stringify(body),
-        credentials: this.key ? "omit" : "same-origin",
+        credentials: "same-origin", // with a key too: a cookie ties a sign-in to the browser that began it
         cache: "no-store",
       });
     } catch (error) {

@@ -3,10 +3,12 @@
 import { announce, button, fill, h, showDialog } from "./dom.js";
 import { Problem, serverPath } from "./hub.js";
 import { line } from "./text.js";
-import { authorizeView, openAuthorization } from "./authorize.js";
+import { authorizeView, openAuthorization, openBlank } from "./authorize.js";
 import { problemView } from "./problem-view.js";
 import { stateBadge } from "./states.js";
 import { Tabs } from "./tabs.js";
+
+const SETTLE_MS = 60_000;
 
 // Loaded when they are first opened: the first load of the page stays small.
 const PANELS = [
@@ -21,7 +23,7 @@ const PANELS = [
 export class ServerPage {
   constructor(app, id) {
     Object.assign(this, { app, id, panels: new Map() });
-    this.head = h("header", { class: "page-head" });
+    this.head = h("header", { class: "page-head", onpointerdown: () => this.hold() });
     this.failure = h("div", {});
     this.tabs = new Tabs({ label: "Parts of the server", tabs: PANELS.map(([name, title]) => [name, title]), onChange: (name) => this.show(name) });
     this.body = h("div", { class: "panel-body" });
@@ -40,19 +42,29 @@ export class ServerPage {
   draw() {
     const { server } = this;
     if (!server) { fill(this.head, h("h2", {}, "This server is gone")); this.tabs.element.hidden = true; fill(this.body); return; }
+    if (this.isAwaited && server.connectionState === "connected") {
+      this.isAwaited = false;
+      if (this.name === "overview") this.show("tools"); // whoever connects wants to use it
+    }
     const asked = this.app.store.elicitations.length;
     this.tabs.count("tools", server.tools.length);
     this.tabs.count("requests", asked);
     const key = JSON.stringify([server, asked, Boolean(this.app.store.offline)]);
-    if (key === this.drawn) return; // nothing moves below a reader's finger
+    if (key === this.drawn || this.isHeld) return; // nothing moves below a reader's finger
     this.drawn = key;
     const focused = this.head.contains(document.activeElement) ? document.activeElement.dataset.testid : null;
     fill(this.head,
       h("div", { class: "page-title" }, h("h2", {}, line(server.name, 80)), stateBadge(server), h("span", { class: "grow" }), this.app.store.offline ? null : this.actions(server)),
       h("p", { class: "quiet address" }, line(server.url, 300)),
       server.lastError ? lastErrorView(server) : null,
-      server.authorizationUrl ? authorizeView(server.authorizationUrl) : null);
+      server.authorizationUrl ? authorizeView(server, this.app.store.hub) : null);
     if (focused) (this.head.querySelector(`[data-testid="${focused}"]`) ?? this.head.querySelector("button"))?.focus();
+  }
+
+  /** A head that is drawn anew between press and release would lose the click. */
+  hold() {
+    this.isHeld = true;
+    addEventListener("pointerup", () => setTimeout(() => { this.isHeld = false; this.draw(); }), { once: true });
   }
 
   actions(server) {
@@ -62,6 +74,7 @@ export class ServerPage {
       isOn ? button("Disconnect", () => this.disconnect(), { "data-testid": "disconnect" })
         : button("Connect", () => this.connect(), { class: "primary", "data-testid": "connect" }),
       this.app.store.hub.isDirect ? null : button("Diagnose", () => this.diagnose(), { "data-testid": "diagnose" }),
+      server.auth.type === "oauth" && server.auth.hasCredentials ? button("Sign in again", () => this.signInAgain(), { "data-testid": "sign-in-again", title: "Drop the authorization and ask for a new one" }) : null,
       button("Credentials …", () => this.editCredentials()),
       server.auth.hasCredentials ? button("Forget credentials", () => this.disconnect({ forget: true })) : null,
       isOwn ? button("Remove …", () => this.remove(), { class: "danger" }) : null);
@@ -79,11 +92,26 @@ export class ServerPage {
   }
 
   connect() {
-    const popup = this.server.auth.type === "oauth" ? window.open("about:blank", "mcphub-oauth") : null;
+    this.isAwaited = true;
+    const popup = this.server.auth.type === "oauth" ? openBlank() : null;
+    return this.attempt(() => this.app.connect(this.id)).then(() => this.leadOn(popup));
+  }
+
+  /** Where to sign in is known when the attempt has settled; a popup that is not needed closes. */
+  async leadOn(popup) {
+    if (!popup) return;
+    const server = await this.app.store.settled(this.id, SETTLE_MS);
+    if (server?.authorizationUrl) openAuthorization(popup, server.authorizationUrl);
+    else popup.close();
+  }
+
+  /** The popup has to be opened by the click itself; forgetting comes after. */
+  signInAgain() {
+    const popup = openBlank();
     return this.attempt(async () => {
-      const server = await this.app.connect(this.id);
-      openAuthorization(popup, server?.authorizationUrl);
-    }).then(() => { if (popup && !this.server?.authorizationUrl) popup.close(); });
+      await this.app.store.hub.post(serverPath(this.id, "/disconnect"), { forget: true });
+      await this.app.connect(this.id);
+    }).then(() => this.leadOn(popup));
   }
 
   disconnect(body = {}) {

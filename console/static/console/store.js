@@ -111,6 +111,17 @@ export class Store {
     if (isLeftOut && !isSame) this.readServer(server.id).catch(() => {});
   }
 
+  /** The server once no attempt to connect is under way any more, or as it is after `most` ms. */
+  settled(id, most) {
+    const isSettled = () => this.servers.get(id)?.connectionState !== "connecting";
+    if (isSettled()) return Promise.resolve(this.servers.get(id));
+    return new Promise((resolve) => {
+      const done = () => { leave(); clearTimeout(timer); resolve(this.servers.get(id)); };
+      const leave = this.on("servers", () => { if (isSettled()) done(); });
+      const timer = setTimeout(done, most);
+    });
+  }
+
   dropServer(id) {
     this.servers.delete(id);
     this.forgetLists(id);

@@ -15,7 +15,6 @@ import binascii
 import hashlib
 import json
 import logging
-import time
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -40,7 +39,7 @@ from connectors.services.tool_calls import RelayTerms
 from gateway.exchange import ClientCannotError, Exchange
 from gateway.projection.results import Projection
 from gateway.wire import Reply, RpcFault
-from mcphub.core.clock import now
+from mcphub.core import clock
 from mcphub.core.crypto import CredentialUnreadableError
 from mcphub.core.errors import ConflictError, HubError, InvalidInputError
 from mcphub.core.keys import key_ring
@@ -239,7 +238,7 @@ def _seal(exchange: Exchange, call_id: uuid.UUID) -> str:
     """Return a state that names the call to this principal, for this request, for a while."""
     content = {
         "call": call_id.hex,
-        "until": int(time.time() + settings.INPUT_EXPIRY),
+        "until": int(clock.now().timestamp() + settings.INPUT_EXPIRY),
         "request": _digest(exchange),
     }
     sealed = key_ring().seal(json.dumps(content).encode(), owner=_owner(exchange))
@@ -254,7 +253,7 @@ def _unseal(exchange: Exchange, state: JSONValue) -> uuid.UUID:
         content = json.loads(key_ring().unseal(sealed, owner=_owner(exchange)))
     except (ValueError, binascii.Error, CredentialUnreadableError) as exc:
         raise InvalidStateError from exc
-    if content["until"] < time.time() or content["request"] != _digest(exchange):
+    if content["until"] < clock.now().timestamp() or content["request"] != _digest(exchange):
         raise InvalidStateError
     return uuid.UUID(hex=content["call"])
 
@@ -293,7 +292,7 @@ def _question(row: InputRequest) -> Question:
         method=str(content["method"]),
         params=params if isinstance(params, dict) else {},
         is_consented=row.is_consented,
-        seconds=max(1.0, (row.expires_at - now()).total_seconds()),
+        seconds=max(1.0, (row.expires_at - clock.now()).total_seconds()),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +30,8 @@ SECONDS = 15.0
 BOTH = "application/json, text/event-stream"
 MODERN = "2026-07-28"
 ENVELOPE = "io.modelcontextprotocol/"
+Answering = Callable[[str, dict[str, Any]], "dict[str, Any] | None"]
+"""What a client says to a question: method and params; None: nothing."""
 
 
 @contextmanager
@@ -152,6 +154,23 @@ class Modern:
         result: dict[str, Any] = found["result"]
         return result
 
+    def call_answering(
+        self, params: Mapping[str, Any], answer: Answering, *, via: Modern | None = None
+    ) -> dict[str, Any]:
+        """Call a tool and answer what is asked by retries; returns the last response message."""
+        found = self.ask("tools/call", params)
+        for _ in range(5):
+            required = found.get("result", {})
+            if required.get("resultType") != "input_required":
+                break
+            responses = {
+                key: answer(asked["method"], asked["params"])
+                for key, asked in required["inputRequests"].items()
+            }
+            given = {"inputResponses": responses, "requestState": required["requestState"]}
+            found = (via or self).ask("tools/call", {**params, **given})
+        return found
+
 
 @dataclass(kw_only=True)
 class Legacy:
@@ -208,3 +227,30 @@ class Legacy:
         assert "result" in found, found
         result: dict[str, Any] = found["result"]
         return result
+
+    def call_answering(
+        self,
+        params: Mapping[str, Any],
+        answer: Answering,
+        *,
+        via: Legacy | None = None,
+        events: list[dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
+        """Call a tool and answer what is asked on its stream; returns the last response message."""
+        body = self.request("tools/call", params)
+        with self.client.stream("POST", self.path, json=body, headers=self.headers) as stream:
+            if stream.headers["content-type"] != "text/event-stream":
+                found: dict[str, Any] = json.loads(stream.read())
+                return found
+            for line in stream.iter_lines():
+                message = json.loads(line[6:]) if line.startswith("data: ") else {}
+                if events is not None and message:
+                    events.append(message)
+                if "id" in message and "method" in message:
+                    result = answer(message["method"], message["params"])
+                    if result is not None:
+                        reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+                        assert (via or self).post(reply).status_code == 202
+                elif message.get("id") == body["id"]:
+                    return message
+        raise AssertionError("the stream ended without a response")

@@ -7,7 +7,7 @@ from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from mcphub import health
-from tenants.views import login_once
+from tenants.views import LoginPage, login_once
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include(module))
@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/schema", schema, name="schema"),
     path("api/docs", docs, name="docs"),
     path("admin/", admin.site.urls),
+    path("login", LoginPage.as_view(), name="login"),
     path("login/once/<str:token>", login_once, name="login-once"),
     path("livez", health.livez),
     path("readyz", health.readyz),

@@ -54,7 +54,7 @@ async def _serve(request: HttpRequest, receive: Receive, send: Send) -> None:
     endpoint = endpoint_of(match, request)
     try:
         await check_origin(request)
-        shown = auth.shown_by(request)
+        shown = auth.shown_by(request, endpoint)
         arrival = Arrival(
             request=request,
             answer=answer,

@@ -18,6 +18,8 @@ from django.db import DatabaseError
 
 from gateway.endpoint import Endpoint
 from gateway.http import Answer, HttpRequest
+from gateway.login import role
+from gateway.login.provider import SCOPES
 from mcphub.core.clock import now
 from mcphub.core.errors import HubError, NotAuthenticatedError, UnavailableError
 from mcphub.core.patience import database_patience
@@ -26,7 +28,7 @@ from mcphub.lean import Receive
 from tenants import credentials, invalidation
 from tenants.credentials import Shown
 from tenants.invalidation import Change
-from tenants.principal import MEMBER_SCOPES, Principal
+from tenants.principal import Principal
 
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 CHECK_SECONDS = 5.0
@@ -48,8 +50,9 @@ class Arrival:
     principal: Principal
 
 
-def shown_by(request: HttpRequest) -> Shown:
-    return Shown.from_parts(request.headers, {})
+def shown_by(request: HttpRequest, endpoint: Endpoint) -> Shown:
+    """Read what was shown, and where: the hub's own access tokens are good for one endpoint."""
+    return Shown.from_parts(request.headers, {}, resource=settings.BASE_URL + endpoint.path)
 
 
 async def authenticate(shown: Shown) -> Principal:
@@ -82,15 +85,10 @@ def metadata_of(path: str) -> JSONObject:
         "resource": settings.BASE_URL + path,
         "resource_name": "mcphub",
         "bearer_methods_supported": ["header"],
-        "scopes_supported": [*sorted(scope.value for scope in MEMBER_SCOPES)],
+        "scopes_supported": [*SCOPES],
     }
-    servers = authorization_servers()
-    return {**metadata, "authorization_servers": list(servers)} if servers else metadata
-
-
-def authorization_servers() -> tuple[str, ...]:
-    """Return the issuers whose tokens the gateway takes; none while the hub is not one itself."""
-    return ()
+    servers = role.issuers()
+    return {**metadata, "authorization_servers": [*servers]} if servers else metadata
 
 
 @asynccontextmanager

@@ -32,6 +32,8 @@ OAUTH_PRUNE = "oauth.prune"
 WEBHOOKS = "tenants.deliver_webhooks"
 WEBHOOKS_SECONDS = 2.0
 WEBHOOKS_PRUNE = "tenants.prune_webhooks"
+CLIENT_LOGIN_SWEEP = "gateway.login.sweep"
+CLIENT_LOGIN_SWEEP_SECONDS = 600.0
 
 
 class BeatingScheduler(Scheduler):
@@ -62,4 +64,5 @@ app.conf.beat_schedule = {
     "deliver webhooks": _every(WEBHOOKS, WEBHOOKS_SECONDS),
     "prune webhooks": _every(WEBHOOKS_PRUNE, PRUNE_SECONDS),
     "prune sign-ins": _every(OAUTH_PRUNE, PRUNE_SECONDS),
+    "sweep client logins": _every(CLIENT_LOGIN_SWEEP, CLIENT_LOGIN_SWEEP_SECONDS),
 }

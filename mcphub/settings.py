@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gateway.login.policy import check_scheme
+from gateway.login.provider import provider
 from mcphub import env, services_urls
 from mcphub.core.egress.policy import AllowRule
 
@@ -71,12 +73,14 @@ INSTALLED_APPS = [
     "drf_spectacular",
     "drf_spectacular_sidecar",
     "corsheaders",
+    "oauth2_provider",
     "mcphub",
     "tenants",
     "tracing",
     "oauth",
     "connectors",
     "gateway",
+    "gateway.login",
     "console",
 ]
 MIDDLEWARE = [
@@ -183,6 +187,14 @@ SPECTACULAR_SETTINGS = {
     ],
 }
 
+# --- login for MCP clients: the hub as authorization server of its own /mcp
+CLIENT_LOGIN = env.choice("MCPHUB_CLIENT_LOGIN", "OFF", of=("OFF", "LOOPBACK", "ANY"))
+CLIENT_LOGIN_SCHEMES = env.items("MCPHUB_CLIENT_LOGIN_SCHEMES", check=check_scheme)
+CLIENT_LOGIN_IDLE = env.seconds("MCPHUB_CLIENT_LOGIN_IDLE", 30 * 86400.0)
+CLIENT_REGISTRATIONS_MAX = env.integer("MCPHUB_CLIENT_REGISTRATIONS_MAX", 1000, minimum=1)
+OAUTH2_PROVIDER_APPLICATION_MODEL = "gateway_login.DownstreamClient"
+OAUTH2_PROVIDER = provider(BASE_URL, idle_seconds=CLIENT_LOGIN_IDLE)
+
 # --- egress (security reference §4)
 EGRESS_ALLOW = env.items("MCPHUB_EGRESS_ALLOW", check=AllowRule.parse)
 EGRESS_ALLOW_LOOPBACK = env.flag("MCPHUB_EGRESS_ALLOW_LOOPBACK")
@@ -233,6 +245,9 @@ LOGGING = {
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         name: {"level": "WARNING"}
-        for name in ("mcp", "httpx2", "httpcore2", "authlib", "asyncio", "kombu", "urllib3")
+        for name in (
+            *("mcp", "httpx2", "httpcore2", "authlib", "asyncio", "kombu", "urllib3"),
+            *("oauthlib", "oauth2_provider"),
+        )
     },
 }

@@ -11,7 +11,10 @@ from tenants.views import LoginPage, login_once
 
 api_v1: list[URLPattern | URLResolver] = [
     path("", include(module))
-    for module in ("tenants.api.urls", "tracing.api.urls", "connectors.api.urls")
+    for module in (
+        *("tenants.api.urls", "tracing.api.urls", "connectors.api.urls"),
+        "gateway.login.api",
+    )
 ]
 
 docs = SpectacularSwaggerSplitView.as_view(
@@ -32,6 +35,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("livez", health.livez),
     path("readyz", health.readyz),
     path("oauth/", include("oauth.urls")),
+    path("", include("gateway.login.urls")),
     path("", include("console.urls")),
 ]
 

@@ -126,6 +126,8 @@ class Startup:
     def _environment(self, base: str) -> dict[str, str]:
         environment = defaults(self.home)
         environment["MCPHUB_BASE_URL"] = base
+        environment.setdefault("MCPHUB_CLIENT_LOGIN", "loopback")
+        environment.setdefault("MCPHUB_CLIENT_LOGIN_SCHEMES", "cursor")
         if "MCPHUB_EGRESS_ALLOW_LOOPBACK" not in environment:
             environment["MCPHUB_EGRESS_ALLOW_LOOPBACK"] = "1"
             self.terminal.say(

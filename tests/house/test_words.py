@@ -26,6 +26,7 @@ UNSCOPED_ALLOWED = re.compile(
     r"|connectors/(models/|services/|admin|worker|tasks|selectors)"
     r"|tracing/(recorder|retention|admin|tasks)"
     r"|oauth/(records/|admin)"
+    r"|gateway/login/(logins|principals)"
     r"|mcphub/(up/|cli|health|resealing))"
 )
 

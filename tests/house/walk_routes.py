@@ -11,6 +11,7 @@ from mcphub.core.types import JSONObject
 from tenants.models import ApiKey
 from tests import factories
 from tests.connectors import server_factories
+from tests.gateway.login import client_logins
 from tests.world import Person
 from tracing.models import Direction, MessageType, TraceEvent
 
@@ -57,6 +58,7 @@ UNKNOWN = {
             "api_key_id",
             "input_id",
             "elicitation_id",
+            "login_id",
         )
     },
 }
@@ -126,6 +128,10 @@ ROUTES: dict[str, Entry] = {
     "tools": Entry(methods="GET"),
     "connectors": Entry(methods="GET POST"),
     "connectors/<str:connector>": Entry(methods="GET PATCH DELETE"),
+    # --- gateway -------------------------------------------------------------------------------
+    "client-logins": Entry(methods="GET"),
+    "client-logins/<str:login_id>": Entry(methods="DELETE"),
+    # --- react-mcp -----------------------------------------------------------------------------
     "react-mcp/custom-servers": Entry(methods="GET PUT"),
     "react-mcp/auth/<str:server_id>": Entry(methods="GET PUT DELETE", gated="GET DELETE"),
 }
@@ -154,6 +160,7 @@ def make_theirs(person: Person) -> Theirs:
             "server_id": record,
             "input_id": str(question.pk),
             "elicitation_id": str(question.pk),
+            "login_id": str(client_logins.make_login(person).pk),
         },
         by_tenant={
             "member_id": str(person.member.pk),

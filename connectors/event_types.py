@@ -32,6 +32,7 @@ class ServerPayload(TypedDict):
     instructions: str | None
     connectionTimeout: int
     elicitation: bool
+    relays: JSONObject
     attempt: int
     nextRetryAt: str | None
     connectedAt: str | None

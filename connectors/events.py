@@ -32,7 +32,7 @@ from connectors.event_types import (
     ToolChangedEvent,
 )
 from connectors.models import Connection, InputRequest, ToolCall
-from connectors.server_spec import ServerSpec
+from connectors.server_spec import Relay, ServerSpec
 from mcphub.core import broadcast
 from mcphub.core.event_stream import EventGroup
 from mcphub.core.types import JSONObject, JSONValue
@@ -241,7 +241,8 @@ def server_payload(view: selectors.ServerView) -> ServerPayload:
         "capabilities": view.capabilities,
         "instructions": view.instructions or None,
         "connectionTimeout": round(view.connect_timeout * 1000),
-        "elicitation": view.relays_elicitation,
+        "elicitation": view.relays[Relay.ELICITATION].is_offered,
+        "relays": {relay.value: terms.wire for relay, terms in view.relays.items()},
         "attempt": view.attempt,
         "nextRetryAt": _instant(view.next_retry_at),
         "connectedAt": _instant(view.connected_at),

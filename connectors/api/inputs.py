@@ -149,6 +149,8 @@ class ServerFieldsInput(Input):
     connection_timeout = MillisecondsField(min_value=500, max_value=60_000, required=False)
     call_timeout = MillisecondsField(min_value=500, max_value=600_000, required=False)
     elicitation = serializers.BooleanField(required=False)
+    relay_sampling = serializers.BooleanField(required=False)
+    relay_roots = serializers.BooleanField(required=False)
     auto_reconnect = serializers.BooleanField(required=False)
 
     def validate_url(self, url: str) -> str:
@@ -161,8 +163,18 @@ class ServerInput(ServerFieldsInput):
     id = SlugField(required=False)
 
 
+class ConsentInput(Input):
+    """Which requests of a server the member lets through; what is left out stays as it is."""
+
+    elicitation = serializers.BooleanField(required=False)
+    sampling = serializers.BooleanField(required=False)
+    roots = serializers.BooleanField(required=False)
+
+
 class ServerPatchInput(ServerFieldsInput):
-    """PATCH /servers/{id}; of a preset only `name` and the member's own `auth` may change."""
+    """PATCH /servers/{id}; of a preset only `name`, `consent` and the member's own `auth`."""
+
+    consent = ConsentInput(required=False)
 
 
 class NamedConnectionInput(Input):
@@ -173,6 +185,7 @@ class NamedConnectionInput(Input):
 
 class ConnectInput(Input):
     return_url = serializers.CharField(max_length=2000, required=False, allow_null=True)
+    consent = ConsentInput(required=False)
     redirect_uri = serializers.CharField(
         max_length=2000,
         required=False,
@@ -276,8 +289,6 @@ class ConnectorInput(ServerFieldsInput):
     secrets = SecretsInput(required=False, write_only=True)
     order = serializers.IntegerField(min_value=0, max_value=100_000, required=False)
     enabled = serializers.BooleanField(required=False)
-    relay_sampling = serializers.BooleanField(required=False)
-    relay_roots = serializers.BooleanField(required=False)
     may_replay_reads = serializers.BooleanField(required=False)
 
     def validate_icon(self, icon: str) -> str:

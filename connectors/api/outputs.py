@@ -109,6 +109,19 @@ class ElicitationOutput(Output):
     expires_at = serializers.DateTimeField()
 
 
+class RelayOutput(Output):
+    offered = serializers.BooleanField(help_text="The switch of the server.")
+    consented = serializers.BooleanField(help_text="The member lets such requests through.")
+
+
+class RelaysOutput(Output):
+    """What a server may ask; it is declared to the server where both hold."""
+
+    elicitation = RelayOutput()
+    sampling = RelayOutput()
+    roots = RelayOutput()
+
+
 class ServerOutput(Output):
     """A superset of react-mcp's server state."""
 
@@ -134,6 +147,7 @@ class ServerOutput(Output):
     instructions = TEXT(allow_null=True)
     connection_timeout = serializers.IntegerField(help_text="Milliseconds.")
     elicitation = serializers.BooleanField()
+    relays = RelaysOutput()
     attempt = serializers.IntegerField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
     connected_at = serializers.DateTimeField(allow_null=True)

@@ -274,7 +274,14 @@ def describe_servers() -> None:
     """Describe connecting, diagnosing and the listings."""
     server = in_path("server")
     url = {"type": ["string", "null"]}
-    asked = {"type": "object", "properties": {"returnUrl": url, "redirectUri": url}}
+    flag = {"type": "boolean"}
+    consent = {
+        "type": "object",
+        "description": "What the server may ask of the member's app; left out: as before.",
+        "properties": {"elicitation": flag, "sampling": flag, "roots": flag},
+    }
+    properties = {"returnUrl": url, "redirectUri": url, "consent": consent}
+    asked = {"type": "object", "properties": properties}
     describe(
         "/api/v1/servers/{server}/connect",
         "post",

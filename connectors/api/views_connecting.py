@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from django.http import HttpRequest, HttpResponse, JsonResponse
 
 from connectors import selectors
 from connectors.api import inputs, threads
-from connectors.api.views_servers import server_body
+from connectors.api.views_servers import consent_of, server_body
 from connectors.models import Connection
-from connectors.server_spec import ServerSpec
-from connectors.services import connections, diagnose
+from connectors.server_spec import Relay, ServerSpec
+from connectors.services import connections, consents, diagnose
 from connectors.services.settling import settling
 from mcphub.api.asynchronous import json_body
 from mcphub.api.parsers import body_limit
@@ -36,7 +38,8 @@ async def connect(request: HttpRequest, principal: Principal, server: str) -> Ht
         return_url=values.get("return_url") or "",
         browser_hash=requests.digest(browser) if browser else "",
     )
-    row = await threads.run(_connect, principal, server, way)
+    consent = consent_of(values)
+    row = await threads.run(_connect, principal, server, way, consent)
     if "respond-async" not in request.headers.get("Prefer", ""):
         await settling().wait(row.pk, SETTLE_SECONDS)
     selectors.targets.forget(principal, server)
@@ -87,8 +90,12 @@ def _browser(request: HttpRequest, principal: Principal, bound: HttpResponse) ->
     return ""
 
 
-def _connect(principal: Principal, server: str, way: connections.Way) -> Connection:
+def _connect(
+    principal: Principal, server: str, way: connections.Way, consent: Mapping[Relay, bool]
+) -> Connection:
     row = selectors.connection_for(principal, server)
+    if consent:
+        row = consents.consent(principal, connections.stored(principal, row), consent)
     return connections.connect(principal, row, way)
 
 

@@ -22,8 +22,6 @@ SAME = (
     "icon",
     "description",
     "order",
-    "relay_sampling",
-    "relay_roots",
     "may_replay_reads",
 )
 

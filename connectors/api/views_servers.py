@@ -13,8 +13,8 @@ from rest_framework.views import APIView
 from connectors import selectors
 from connectors.api import inputs, outputs
 from connectors.models import Connection
-from connectors.server_spec import AuthType
-from connectors.services import connections, custom_servers
+from connectors.server_spec import AuthType, Relay
+from connectors.services import connections, consents, custom_servers
 from mcphub.api.serializers import camel
 from mcphub.core.errors import FieldProblem, InvalidInputError
 from mcphub.core.types import JSONObject
@@ -29,9 +29,11 @@ COLUMNS = {
     "call_timeout": "call_timeout",
     "elicitation": "relay_elicitation",
     "auto_reconnect": "auto_reconnect",
+    "relay_sampling": "relay_sampling",
+    "relay_roots": "relay_roots",
 }
 """Members of the input → columns of a server."""
-OF_PRESETS = frozenset({"name", "auth"})
+OF_PRESETS = frozenset({"name", "auth", "consent"})
 
 
 class ServersView(APIView):
@@ -70,7 +72,7 @@ class ServerView(APIView):
 
     @extend_schema(request=inputs.ServerPatchInput, responses=outputs.ServerOutput)
     def patch(self, request: Request, server: str) -> Response:
-        """Change a server; of a preset only `name` and the member's own `auth`."""
+        """Change a server; of a preset only `name`, `consent` and the member's own `auth`."""
         principal = principal_in(request)
         row = selectors.connection_for(principal, server)
         values = inputs.ServerPatchInput.read(request.data, partial=True)
@@ -79,6 +81,9 @@ class ServerView(APIView):
                 change_preset(principal, row, values)
             else:
                 change_custom(principal, row, values)
+            if consent := consent_of(values):
+                row = connections.ensure(principal, server)
+                consents.consent(principal, row, consent)
         selectors.targets.forget(principal, server)
         return Response(server_body(principal, server))
 
@@ -158,6 +163,11 @@ def new_server(values: dict[str, Any]) -> custom_servers.NewServer:
         slug=values.get("id"),
         fields=fields,
     )
+
+
+def consent_of(values: dict[str, Any]) -> dict[Relay, bool]:
+    given = values.get("consent", {})
+    return {relay: given[relay.value] for relay in Relay if relay.value in given}
 
 
 def change_custom(principal: Principal, row: Connection, values: dict[str, Any]) -> None:

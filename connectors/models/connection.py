@@ -40,6 +40,9 @@ class Connection(TenantScoped):
     signs_in = models.BooleanField(
         default=False, help_text="A server without set authentication has asked for OAuth."
     )
+    consents_elicitation = models.BooleanField(default=True)
+    consents_sampling = models.BooleanField(default=False)
+    consents_roots = models.BooleanField(default=False)
     return_url = models.CharField(max_length=2000, blank=True, editable=False)
     redirect_uri = models.CharField(
         max_length=2000, blank=True, editable=False, help_text="Of the app that asked to connect."

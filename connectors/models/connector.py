@@ -44,8 +44,6 @@ class Connector(ServerFields):
     sealed_secrets = models.BinaryField(null=True, blank=True, editable=False)
     order = models.PositiveIntegerField(default=100)
     is_enabled = models.BooleanField(default=True)
-    relay_sampling = models.BooleanField(default=False)
-    relay_roots = models.BooleanField(default=False)
     may_replay_reads = models.BooleanField(
         default=False,
         help_text="Allow a second attempt of a sent call if the tool is read-only or idempotent.",

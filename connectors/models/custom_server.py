@@ -14,10 +14,15 @@ from tenants.scoping import TenantScoped
 
 
 class CustomServer(TenantScoped, ServerFields):
-    """Never stdio: a command line comes from the operator alone."""
+    """Never stdio: a command line comes from the operator alone.
+
+    Everything may be relayed: the member who brought the server consents to it or not.
+    """
 
     id = models.UUIDField(primary_key=True, default=ids.new_uuid, editable=False)
     member = models.ForeignKey("tenants.Membership", on_delete=models.CASCADE, related_name="+")
+    relay_sampling = models.BooleanField(default=True)
+    relay_roots = models.BooleanField(default=True)
 
     class Meta(TenantScoped.Meta):
         constraints: ClassVar = [

@@ -34,6 +34,8 @@ class ServerFields(models.Model):
     )
     auto_reconnect = models.BooleanField(default=True)
     relay_elicitation = models.BooleanField(default=True)
+    relay_sampling = models.BooleanField(default=False)
+    relay_roots = models.BooleanField(default=False)
     detected_era = models.CharField(max_length=6, blank=True, editable=False)
     detected_transport = models.CharField(max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)

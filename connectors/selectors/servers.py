@@ -28,7 +28,7 @@ from connectors.selectors.connections import (
     server_of,
 )
 from connectors.selectors.inputs import pending_of
-from connectors.selectors.spec import signs_in
+from connectors.selectors.spec import relays_of, signs_in
 from connectors.selectors.views import AuthView, ServerView, SourceOutcome, ToolsOfAll, ToolView
 from connectors.server_spec import AuthType, Transport
 from connectors.states import State
@@ -161,7 +161,7 @@ def view_of(row: Connection) -> ServerView:
         capabilities=row.capabilities,
         instructions=row.instructions,
         connect_timeout=server.connect_timeout,
-        relays_elicitation=server.relay_elicitation,
+        relays=relays_of(row),
         attempt=row.attempt,
         next_retry_at=row.next_retry_at,
         connected_at=row.connected_at,

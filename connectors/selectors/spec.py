@@ -8,6 +8,7 @@ from connectors import oauth_choices
 from connectors.models import Connection, Connector, CustomServer
 from connectors.models.sealed import open_json
 from connectors.selectors.connections import server_of
+from connectors.selectors.views import RelayView
 from connectors.server_spec import AuthType, Era, Relay, ServerSpec, StoredSession, Transport
 from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.types import JSONObject, JSONValue
@@ -44,18 +45,27 @@ def spec_for(connection: Connection) -> ServerSpec:
         era_hint=Era(era) if era else None,
         connect_timeout=server.connect_timeout,
         call_timeout=server.call_timeout,
-        relays=_relays(server),
+        relays=frozenset(
+            relay for relay, terms in relays_of(connection).items() if terms.is_declared
+        ),
         stored_session=_stored_session(connection),
     )
 
 
-def _relays(server: Connector | CustomServer) -> frozenset[Relay]:
-    switches = {
-        Relay.ELICITATION: server.relay_elicitation,
-        Relay.SAMPLING: isinstance(server, Connector) and server.relay_sampling,
-        Relay.ROOTS: isinstance(server, Connector) and server.relay_roots,
+def relays_of(connection: Connection) -> Mapping[Relay, RelayView]:
+    """Return what may be relayed to the member, and what the member lets through."""
+    server = server_of(connection)
+    return {
+        Relay.ELICITATION: RelayView(
+            is_offered=server.relay_elicitation, is_consented=connection.consents_elicitation
+        ),
+        Relay.SAMPLING: RelayView(
+            is_offered=server.relay_sampling, is_consented=connection.consents_sampling
+        ),
+        Relay.ROOTS: RelayView(
+            is_offered=server.relay_roots, is_consented=connection.consents_roots
+        ),
     }
-    return frozenset(relay for relay, is_on in switches.items() if is_on)
 
 
 def _stored_session(connection: Connection) -> StoredSession | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from connectors.selectors.inputs import InputView
-from connectors.server_spec import AuthType
+from connectors.server_spec import AuthType, Relay
 from connectors.states import State
 from mcphub.core.types import JSONObject
 from oauth.forecast import Forecast
@@ -95,6 +95,22 @@ class AuthView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RelayView:
+    """Whether requests of one kind may be relayed, by the server's switch and by the member."""
+
+    is_offered: bool
+    is_consented: bool
+
+    @property
+    def is_declared(self) -> bool:
+        return self.is_offered and self.is_consented
+
+    @property
+    def wire(self) -> JSONObject:
+        return {"offered": self.is_offered, "consented": self.is_consented}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServerView:
     """A server as one principal sees it (API design §3); `connection_id` None: never used yet."""
 
@@ -113,7 +129,7 @@ class ServerView:
     capabilities: JSONObject
     instructions: str
     connect_timeout: float
-    relays_elicitation: bool
+    relays: Mapping[Relay, RelayView]
     attempt: int
     next_retry_at: datetime | None
     connected_at: datetime | None

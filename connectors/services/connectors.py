@@ -32,7 +32,9 @@ from tenants.principal import Principal, Scope
 
 IDENTITY = frozenset({"url", "transport", "auth_type", "command"})
 """A change of these makes it another server: what was stored for the old one is dropped."""
-SESSION_FIELDS = frozenset({"auth_config", "connect_timeout"})
+SESSION_FIELDS = frozenset(
+    {"auth_config", "connect_timeout", "relay_elicitation", "relay_sampling", "relay_roots"}
+)
 """A change of these takes effect with the next session."""
 EXISTS = "Another connector has this id."
 

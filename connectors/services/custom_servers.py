@@ -39,9 +39,21 @@ CHANGEABLE = frozenset(
         "call_timeout",
         "auto_reconnect",
         "relay_elicitation",
+        "relay_sampling",
+        "relay_roots",
     }
 )
-SESSION_FIELDS = frozenset({"transport", "auth_type", "auth_config", "connect_timeout"})
+SESSION_FIELDS = frozenset(
+    {
+        "transport",
+        "auth_type",
+        "auth_config",
+        "connect_timeout",
+        "relay_elicitation",
+        "relay_sampling",
+        "relay_roots",
+    }
+)
 """A change of these takes effect with the next session, so a wanted one is reopened."""
 
 ATTEMPTS = 50

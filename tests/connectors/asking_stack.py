@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +16,8 @@ from connectors import selectors
 from connectors.models import CallStatus, Connection, ToolCall
 from connectors.queue import tick_pipeline
 from connectors.selectors import ConnectionView
-from connectors.services import reaper, tool_calls
+from connectors.server_spec import Relay
+from connectors.services import connections, consents, reaper, tool_calls
 from connectors.services.outcomes import outcome_of
 from connectors.services.tool_calls import CallRequest
 from tests.connectors.call_stack import closing_loop_objects, view_of
@@ -105,7 +106,9 @@ class Asking:
 
 
 @contextmanager
-def asking(person: Person, kind: Kind, **preset: Any) -> Iterator[Asking]:
+def asking(
+    person: Person, kind: Kind, *, consented: Collection[Relay] = (), **preset: Any
+) -> Iterator[Asking]:
     """Connect a person to a server that asks; `preset` are fields of an operator's preset."""
     demo = AskingServer()
     with running(kind, demo=demo) as server, running_worker() as stack:
@@ -114,6 +117,8 @@ def asking(person: Person, kind: Kind, **preset: Any) -> Iterator[Asking]:
             row = selectors.connection_for(person.principal, slug)
         else:
             row = add_server(person.principal, server.url)
+        row = connections.stored(person.principal, row)
+        consents.consent(person.principal, row, dict.fromkeys(consented, True))
         row = stack.connect(person.principal, row)
         yield Asking(
             person=person, stack=stack, server=server, demo=demo, connection=row, view=view_of(row)

@@ -35,6 +35,8 @@ def send(client: Client, method: str, path: str, person: Person, body: Any = Non
 
 
 def server_json(slug: str, **more: Any) -> dict[str, Any]:
+    asks = more.get("elicitation", True)
+    is_own = more.get("kind", "custom") == "custom"
     return {
         "id": slug,
         "kind": "custom",
@@ -56,6 +58,11 @@ def server_json(slug: str, **more: Any) -> dict[str, Any]:
         "instructions": None,
         "connectionTimeout": 10000,
         "elicitation": True,
+        "relays": {
+            "elicitation": {"offered": asks, "consented": True},
+            "sampling": {"offered": is_own, "consented": False},
+            "roots": {"offered": is_own, "consented": False},
+        },
         "attempt": 0,
         "nextRetryAt": None,
         "connectedAt": None,

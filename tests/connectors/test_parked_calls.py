@@ -11,6 +11,7 @@ from redis import Redis
 
 from connectors.models import CallStatus
 from connectors.queue import workers
+from connectors.server_spec import Relay
 from connectors.services import reaper
 from mcphub.core import clock
 from tests.connectors.asking_stack import ACCEPT, Asking, asking
@@ -229,7 +230,9 @@ def test_an_app_answers_sampling_and_roots_where_the_preset_relays_them(
     said = {"role": "assistant", "content": {"type": "text", "text": "Hello"}, "model": "m"}
     roots = {"roots": [{"uri": "file:///home", "name": "home"}]}
     workers.forget_known()
-    with asking(world.alice, kind, relay_sampling=True, relay_roots=True) as hub:
+    consented = [Relay.SAMPLING, Relay.ROOTS]
+    switches = {"relay_sampling": True, "relay_roots": True}
+    with asking(world.alice, kind, consented=consented, **switches) as hub:
         call = hub.call("sample")
         question = hub.question(call)
         assert question["params"]["messages"][0]["content"]["text"] == "Hi"

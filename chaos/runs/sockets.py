@@ -72,7 +72,7 @@ def drain(socket: ClientConnection) -> None:
 @run("R36", f"{SOCKETS} sockets, Redis killed: all on again or closed ≤ 10 s, last state true")
 def lose_redis(stack: Stack, _rounds: int) -> str:
     with loaded(stack) as load, ThreadPoolExecutor(SOCKETS) as threads:
-        sockets = list(threads.map(lambda n: listen(load.apis[n % 2]), range(SOCKETS)))
+        sockets = list(load.threads.map(lambda n: listen(load.apis[n % 2]), range(SOCKETS)))
         list(threads.map(drain, sockets))
         stack.programs["redis"].signal(signal.SIGKILL)
         eventually(stack.is_whole, 20.0, "the stack is whole")

@@ -38,6 +38,7 @@ WAIT = re.compile(r"wait=(\d{1,6})")
 RESULT, ERROR = b'{"result":', b'{"error":'
 CALL_MEMBERS = frozenset({"arguments", "_meta", "timeoutMs", "sendAnyway"})
 UNCHECKED = "Mcphub-Arguments"
+FLAWED = "Mcphub-Result"
 
 
 class ToolDisabledError(NotPermittedError):
@@ -185,6 +186,8 @@ async def run(principal: Principal, target: CallTarget, wanted: Wanted) -> Ran:
         outcome = await tool_calls.wait(submitted.id, wanted.wait)
         if outcome is not None and outcome.status is CallStatus.INPUT_REQUIRED:
             outcome = None  # a person is asked, which takes longer than anybody waits here
+    if outcome is not None and _lacks_structure(target, outcome):
+        notes[FLAWED] = "flawed; reason=no_structured_content"
     address = None
     if outcome is not None and outcome.problem_code == AuthorizationNeededError.code:
         address = await _address(principal, target)
@@ -279,6 +282,14 @@ async def _check(target: CallTarget, arguments: JSONValue) -> dict[str, str]:
     if checked.problems:
         raise InvalidArgumentsError(problems=checked.problems)
     return {}
+
+
+def _lacks_structure(target: CallTarget, outcome: CallOutcome) -> bool:
+    """Whether a result lacks what its tool promises; it is delivered, since the call did happen."""
+    is_promised = target.tool is not None and "outputSchema" in target.tool.item
+    is_result = outcome.status is CallStatus.SUCCEEDED and not outcome.is_tool_error
+    content = outcome.outcome_json or b""
+    return is_promised and is_result and b'"structuredContent":' not in content
 
 
 def _object(body: JSONObject, name: str, problems: list[FieldProblem]) -> JSONObject:

@@ -57,6 +57,19 @@ def test_every_server_is_listed_with_its_tools(client: Client, world: World) -> 
     assert answer.headers["X-Mcphub-Seq"] == str(answer.json()[0]["seq"])
 
 
+def test_g11_what_the_operator_configured_of_a_preset_is_not_shown(
+    client: Client, world: World
+) -> None:
+    operators = ("https://linear.example/mcp?key=s3cret", "X-Operator", "s3cret-of-the-operator")
+    make_connector("linear", url=operators[0], secrets={"headers": {operators[1]: operators[2]}})
+    for person in (world.alice, world.bob):
+        shown = [
+            client.get(path, headers=person.headers).content.decode()
+            for path in (SERVERS, f"{SERVERS}/linear", "/api/v1/connectors")
+        ]
+        assert [text for text in operators for page in shown if text in page] == []
+
+
 def test_an_unchanged_list_is_not_sent_again(client: Client, world: World) -> None:
     make_custom(world.alice, "mine")
     etag = client.get(SERVERS, headers=world.alice.headers).headers["ETag"]

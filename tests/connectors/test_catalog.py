@@ -160,6 +160,7 @@ def test_list_changed_refreshes_the_catalog(world: World, stack: Stack, kind: Ki
 
 
 def test_a_burst_of_list_changed_reads_the_list_once_per_period(world: World, stack: Stack) -> None:
+    """E29."""
     with serving_in_thread(RawServer()) as server:
         row = stack.connect(world.alice.principal, add_server(world.alice.principal, server.url))
         keeper, host = stack.worker.keeper, stack.worker.host

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from connectors import selectors
+from connectors import names, selectors
 from connectors.models import CustomServer
 from connectors.services import connections, custom_servers
 from mcphub.core.errors import BlockedUrlError, InvalidInputError, LimitError
@@ -78,6 +80,17 @@ def test_credentials_that_cannot_be_sent_are_refused(
 def test_addresses_of_the_inside_cannot_be_added(world: World) -> None:
     with pytest.raises(BlockedUrlError):
         add_server(world.alice.principal, "http://169.254.169.254/mcp")
+
+
+@pytest.mark.parametrize(
+    "name", ["天气 预报", "☂ Weather ☂", "Ünïcode  Spaces", "-- --", "x" * 300]
+)
+def test_f15_the_id_of_a_server_fits_into_tool_names_whatever_it_is_called(
+    world: World, name: str
+) -> None:
+    row = add_server(world.alice.principal, "http://127.0.0.1:9/mcp", name=name)
+    public = names.assign(row.slug, ["search"], {})["search"]
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", public)
 
 
 def test_a_custom_server_is_never_a_local_command(world: World) -> None:

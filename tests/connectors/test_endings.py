@@ -41,6 +41,7 @@ UNKNOWN, FAILED = CallStatus.OUTCOME_UNKNOWN, CallStatus.FAILED
 def test_a_sent_tool_call_is_unknown_exactly_when_no_answer_of_the_server_came(
     error: HubError, status: CallStatus, code: str
 ) -> None:
+    """G08."""
     ending = endings.of_error(error, method="tools/call", attempt=1, had_begun=True)
     assert isinstance(ending, Ending)
     assert (ending.status, ending.problem_code) == (status, code)

@@ -21,6 +21,7 @@ listings = st.lists(tool_names, max_size=30, unique=True)
 
 @given(slugs, listings)
 def test_every_public_name_is_valid_and_unique(slug: str, listing: list[str]) -> None:
+    """F15, F18."""
     chosen = names.assign(slug, listing, {})
     assert set(chosen) == set(listing)
     assert len(set(chosen.values())) == len(listing)

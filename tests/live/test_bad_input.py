@@ -209,6 +209,7 @@ def test_a_tool_error_and_a_peer_error_stay_what_they_are(api: Api) -> None:
 
 
 def test_same_tool_names_of_two_servers_reach_each_their_own(newcomer: Newcomer) -> None:
+    """F18."""
     api = Api(newcomer.http)
     odd = ("do.it", "do it", "do/it", "do_it", "DO_IT", "é")
     with ExitStack() as running:
@@ -235,6 +236,7 @@ def test_same_tool_names_of_two_servers_reach_each_their_own(newcomer: Newcomer)
 
 @pytest.mark.parametrize("url", BLOCKED)
 def test_an_address_that_may_not_be_called_cannot_be_added(newcomer: Newcomer, url: str) -> None:
+    """G09."""
     body = {"name": "x", "url": url, "auth": {"type": "none"}}
     found = problem(newcomer.http.post("/api/v1/servers", json=body))
     assert (found["status"], found["code"]) == (400, "blocked_url")

@@ -160,6 +160,7 @@ def test_a_position_that_is_not_known_any_more_is_answered_with_a_resync(
 
 
 def test_a_stranger_hears_nothing_and_may_not_ask_for_it(api: Api, stack: RunningHub) -> None:
+    """G10."""
     stranger = Api(newcomer_at(stack).http)
     with open_socket(stranger, *ALL) as socket:
         call = echo(api, "private")
@@ -179,6 +180,7 @@ def test_a_stranger_hears_nothing_and_may_not_ask_for_it(api: Api, stack: Runnin
 def test_progress_and_states_arrive_in_order_with_the_topics_of_one_server(
     api: Api, demo: RunningServer
 ) -> None:
+    """G04."""
     api.connected("other", demo.url)
     with open_socket(api, "server:up", "trace:up") as socket:
         assert api.text("other", "echo", {"text": "elsewhere"}) == "elsewhere"

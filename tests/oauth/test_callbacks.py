@@ -75,6 +75,7 @@ async def test_o05_two_callbacks_at_once_send_one_code(desk: Desk) -> None:
 async def test_o05_only_the_right_visitor_can_finish_and_others_change_nothing(
     desk: Desk, world: World
 ) -> None:
+    """G06."""
     answer = desk.server.sign_in((await desk.begin()).authorization_url)
     alice, bob = world.alice.user.pk, world.bob.user.pk
     strangers = [

@@ -185,6 +185,14 @@ async def test_p06_flood_of_notifications_is_passed_on_and_the_result_arrives() 
     assert {found[2] for found in listener.notifications} == {"tools/call"}
 
 
+async def test_e32_call_takes_as_long_as_its_own_time_allows() -> None:
+    """Longer than the five seconds that HTTP clients wait for a reply by default."""
+    with running(Kind.LEGACY_JSON) as server:
+        async with opened(server.url) as session:
+            answer = await session.request(call_of("sleep", 10.0, ms=5300))
+    assert text_of(answer) == "slept 5300"
+
+
 class Mixed(RawServer):
     """Answers two waiting calls in the other order, each on its own stream."""
 

@@ -11,9 +11,10 @@ import pytest
 from connectors.server_spec import Era
 from connectors.upstream.session import open_session
 from mcphub.core.errors import AuthorizationNeededError, UpstreamError
-from mcphub.core.types import JSONObject
+from mcphub.core.types import JSONObject, JSONValue
 from tests.connectors.upstream.support import (
     Listener,
+    ask,
     bearer,
     call_of,
     connect_failure,
@@ -26,6 +27,7 @@ from tests.connectors.upstream.support import (
 )
 from tests.fakes.mcp_servers import Kind, running
 from tests.fakes.raw_server import (
+    Headers,
     RawServer,
     Request,
     Wire,
@@ -52,6 +54,41 @@ async def test_handshake_and_calls_carry_version_session_and_truthful_capabiliti
     assert call.headers["mcp-protocol-version"] == "2025-11-25"
     assert call.headers["authorization"] == "Bearer t"
     assert server.counts["DELETE"] == 1
+
+
+class PostOnly(RawServer):
+    """Answers every POST with a stream and no GET."""
+
+    async def serve(self, request: Request, wire: Wire) -> None:
+        await super().serve(request, Streamed(wire))
+
+
+class Streamed(Wire):
+    def __init__(self, wire: Wire) -> None:
+        super().__init__(wire._reader, wire._writer)
+
+    async def answer(
+        self,
+        body: JSONValue | bytes = b"",
+        *,
+        status: int = 200,
+        content_type: str | None = "application/json",
+        headers: Headers = (),
+    ) -> None:
+        if isinstance(body, dict) and "result" in body:
+            await self.open_stream(headers)
+            await self.event(body)
+        else:
+            await super().answer(body, status=status, content_type=content_type, headers=headers)
+
+
+async def test_e35_server_that_streams_answers_and_takes_only_posts_works() -> None:
+    server = PostOnly()
+    async with talking_to(server) as session:
+        listing = await session.request(ask("tools/list"))
+        assert listing == {"tools": server.tools}
+        assert await session.request(call_of("echo")) == text_result()
+    assert server.counts["GET"] <= 1
 
 
 async def test_p10_configured_headers_cannot_replace_those_of_the_protocol() -> None:

@@ -85,7 +85,7 @@ def check_request(request: HttpRequest, message: Request) -> None:
     if request.headers.get("mcp-method") != message.method:
         raise _mismatch("The header mcp-method and the body name different methods.")
     named = message.params.get(NAMED_BY.get(message.method, ""))
-    if named is not None and decoded(request.headers.get("mcp-name")) != named:
+    if isinstance(named, str) and (decoded(request.headers.get("mcp-name")) or "") != named:
         raise _mismatch("The header mcp-name and the body name different things.")
     check_version(version)
 

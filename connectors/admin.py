@@ -191,6 +191,7 @@ class ConnectorAdmin(RowAdmin):
             "Times and reconnecting",
             {"fields": ("connect_timeout", "call_timeout", "auto_reconnect")},
         ),
+        ("Policy", {"fields": ("definition_policy",)}),
         (
             "What is relayed",
             {"fields": ("relay_elicitation", "relay_sampling", "relay_roots", "may_replay_reads")},

@@ -33,6 +33,7 @@ class ServerPayload(TypedDict):
     connectionTimeout: int
     elicitation: bool
     relays: JSONObject
+    definitionPolicy: str
     attempt: int
     nextRetryAt: str | None
     connectedAt: str | None
@@ -123,6 +124,7 @@ class ToolChangedEvent(TypedDict):
     added: list[str]
     changed: list[str]
     removed: list[str]
+    blocked: list[str]
     catalogVersion: int
 
 

@@ -85,6 +85,8 @@ class ToolChanges:
     added: Sequence[str] = ()
     changed: Sequence[str] = ()
     removed: Sequence[str] = ()
+    blocked: Sequence[str] = ()
+    """Of the others: those that cannot be called before somebody has approved them."""
 
 
 def announce_server(connection: Connection) -> None:
@@ -214,6 +216,7 @@ def announce_tools_changed(connection: Connection, changes: ToolChanges) -> None
         "added": [name[:200] for name in changes.added],
         "changed": [name[:200] for name in changes.changed],
         "removed": [name[:200] for name in changes.removed],
+        "blocked": [name[:200] for name in changes.blocked],
         "catalogVersion": connection.catalog_version,
     }
     _after_commit(lambda: _publish(connection, event))
@@ -243,6 +246,7 @@ def server_payload(view: selectors.ServerView) -> ServerPayload:
         "connectionTimeout": round(view.connect_timeout * 1000),
         "elicitation": view.relays[Relay.ELICITATION].is_offered,
         "relays": {relay.value: terms.wire for relay, terms in view.relays.items()},
+        "definitionPolicy": view.definition_policy.value,
         "attempt": view.attempt,
         "nextRetryAt": _instant(view.next_retry_at),
         "connectedAt": _instant(view.connected_at),

@@ -180,6 +180,7 @@ SPECTACULAR_SETTINGS = {
     "ENUM_NAME_OVERRIDES": {
         "Scope": "tenants.principal.Scope",
         "AuthTypeEnum": "connectors.api.inputs.AUTH_TYPES",
+        "DefinitionPolicyEnum": "connectors.api.inputs.DEFINITION_POLICIES",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

@@ -124,7 +124,7 @@ class ApiKeyForm(KeyFormBase):
 
     class Meta:
         model = ApiKey
-        fields = ("member", "name", "scopes", "expires_at")
+        fields = ("member", "name", "scopes", "is_read_only", "finds_tools", "expires_at")
 
 
 class RevokedByAction(RowAdmin):
@@ -162,7 +162,7 @@ class ApiKeyAdmin(RevokedByAction):
     readonly_fields = ("key_id", "tenant", "last_used_at", "revoked_at", "created_at")
 
     def get_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        made = ("member", "name", "scopes", "expires_at")
+        made = ("member", "name", "scopes", "is_read_only", "finds_tools", "expires_at")
         return (*made, *self.readonly_fields) if obj else made
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
@@ -174,6 +174,8 @@ class ApiKeyAdmin(RevokedByAction):
         new = api_keys.NewKey(
             name=wanted["name"],
             scopes=frozenset(map(Scope, wanted["scopes"])),
+            is_read_only=wanted["is_read_only"],
+            finds_tools=wanted["finds_tools"],
             expires_at=wanted["expires_at"],
         )
         issued = api_keys.issue(wanted["member"], new=new)

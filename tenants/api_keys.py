@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mcphub.core import ids
@@ -28,6 +28,8 @@ class NewKey:
 
     name: str
     scopes: frozenset[Scope] | None = None
+    is_read_only: bool = False
+    finds_tools: bool = False
     expires_at: datetime | None = None
 
 
@@ -54,18 +56,21 @@ def issue(member: Membership, *, new: NewKey) -> IssuedKey:
         key_id=key_id,
         secret_hash=credentials.hash_of(secret),
         scopes=_sorted(scopes & credentials.scopes_of(member, ADMIN_SCOPES)),
+        is_read_only=new.is_read_only,
+        finds_tools=new.finds_tools,
         expires_at=new.expires_at,
     )
     return _issued(api_key, secret)
 
 
 def create(principal: Principal, *, new: NewKey) -> IssuedKey:
-    """Make a key of the caller's own, with no more scopes than the caller has."""
+    """Make a key of the caller's own, which may do no more than the caller."""
     principal.require(Scope.API_KEYS_WRITE)
     scopes = principal.scopes if new.scopes is None else new.scopes
     require_within(principal, scopes)
     member = selectors.own_membership(principal)
-    return issue(member, new=NewKey(name=new.name, scopes=scopes, expires_at=new.expires_at))
+    is_read_only = new.is_read_only or principal.is_read_only
+    return issue(member, new=replace(new, scopes=scopes, is_read_only=is_read_only))
 
 
 def rotate(principal: Principal, *, api_key_id: str) -> IssuedKey:
@@ -73,6 +78,8 @@ def rotate(principal: Principal, *, api_key_id: str) -> IssuedKey:
     principal.require(Scope.API_KEYS_WRITE)
     api_key = selectors.api_key_for(principal, api_key_id)
     require_within(principal, map(Scope, api_key.scopes))
+    if principal.is_read_only and not api_key.is_read_only:
+        raise NotPermittedError("A read-only key cannot hand on what it may not do itself.")
     secret = ids.new_secret()
     live = ApiKey.objects.of(principal).filter(pk=api_key.pk, revoked_at__isnull=True)
     if not live.update(secret_hash=credentials.hash_of(secret)):

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from mcphub.core import ids
 from mcphub.core.clock import now
-from mcphub.core.errors import FieldProblem, InvalidInputError
+from mcphub.core.errors import FieldProblem, InvalidInputError, NotPermittedError
 from tenants import credentials, selectors
 from tenants.api_keys import require_within
 from tenants.invalidation import Change, announce
@@ -58,6 +58,8 @@ def create(principal: Principal, *, new: NewSession) -> IssuedSession:
     principal.require(Scope.CONNECT_SESSIONS_WRITE)
     scopes = DEFAULT_SCOPES & principal.scopes if new.scopes is None else new.scopes
     require_within(principal, scopes)
+    if principal.is_read_only:
+        raise NotPermittedError("A read-only key cannot hand on what it may not do itself.")
     _check_connectors(principal, new.allowed_connectors or ())
     origins = new.allowed_origins
     if origins is None:

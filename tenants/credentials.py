@@ -110,6 +110,7 @@ def confirm(principal: Principal) -> Principal:
         _check_key(key)
         check_member(key.member)
         scopes: Iterable[str] = scopes_of(key.member, key.scopes)
+        principal = replace(principal, is_read_only=key.is_read_only, finds_tools=key.finds_tools)
     elif kind == "connect_session":
         return _principal_of(_session_by(Q(pk=public_id)))
     elif registered := credential_kinds.named(kind):
@@ -186,6 +187,8 @@ def _by_api_key(token: str, end_user: str | None) -> Principal:
         member_id=member.id,
         scopes=scopes,
         credential=f"api_key:{key.key_id}",
+        is_read_only=key.is_read_only,
+        finds_tools=key.finds_tools,
         expires_at=key.expires_at,
     )
 

@@ -82,6 +82,12 @@ class ApiKey(TenantScoped):
     key_id = models.CharField(max_length=16, unique=True)
     secret_hash = models.CharField(max_length=64)
     scopes = models.JSONField(default=list)
+    is_read_only = models.BooleanField(
+        default=False, help_text="Only tools that say they are read-only are listed and callable."
+    )
+    finds_tools = models.BooleanField(
+        default=False, help_text="At /mcp, tools are searched for instead of listed."
+    )
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)

@@ -53,6 +53,10 @@ class Principal:
     may_add_servers: bool = True
     allowed_origins: frozenset[str] | None = None
     """Web origins that a connect session is limited to; None: not a browser's credential."""
+    is_read_only: bool = False
+    """Of the tools, only those that say of themselves that they change nothing."""
+    finds_tools: bool = False
+    """At the gateway, tools are searched for instead of listed."""
     expires_at: datetime | None = None
     """When the credential ends by itself."""
 

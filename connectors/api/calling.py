@@ -20,7 +20,7 @@ from connectors.api import threads
 from connectors.argument_check import shared_checker
 from connectors.models import CallStatus
 from connectors.selectors import CallTarget
-from connectors.services import tool_calls
+from connectors.services import tool_calls, tool_policy
 from connectors.services.tool_calls import CallOutcome, CallRequest, Submitted
 from mcphub.api.problems import PROBLEMS
 from mcphub.core.errors import (
@@ -28,7 +28,6 @@ from mcphub.core.errors import (
     FieldProblem,
     HubError,
     InvalidInputError,
-    NotPermittedError,
     ProtocolError,
 )
 from mcphub.core.types import JSONObject, JSONValue
@@ -39,11 +38,6 @@ RESULT, ERROR = b'{"result":', b'{"error":'
 CALL_MEMBERS = frozenset({"arguments", "_meta", "timeoutMs", "sendAnyway"})
 UNCHECKED = "Mcphub-Arguments"
 FLAWED = "Mcphub-Result"
-
-
-class ToolDisabledError(NotPermittedError):
-    code = "tool_disabled"
-    title = "The tool is switched off"
 
 
 class InvalidArgumentsError(InvalidInputError):
@@ -160,11 +154,10 @@ async def run(principal: Principal, target: CallTarget, wanted: Wanted) -> Ran:
     Who goes away while waiting does not end the call: the ledger has it.
     """
     notes: dict[str, str] = {}
-    if target.tool is not None:
-        if not target.tool.is_enabled:
-            raise ToolDisabledError
-        if not wanted.may_skip_check:
-            notes = await _check(target, wanted.params["arguments"])
+    if wanted.method == "tools/call":
+        tool_policy.check(principal, target.tool)
+    if target.tool is not None and not wanted.may_skip_check:
+        notes = await _check(target, wanted.params["arguments"])
     request = CallRequest(
         method=wanted.method,
         target=wanted.target,

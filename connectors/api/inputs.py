@@ -10,9 +10,11 @@ from mcp_types import LoggingLevel
 from rest_framework import serializers
 
 from connectors import oauth_choices
+from connectors.definitions import DefinitionPolicy
 from connectors.provider_profiles import Format
 from connectors.server_spec import AuthType, Transport
 from connectors.services import header_rules, preset_rules
+from connectors.services.tool_table import LONGEST_DESCRIPTION
 from mcphub.api.serializers import Input, camel
 from mcphub.core import ids
 from oauth.names import ClientAuthMethod, GrantType
@@ -27,6 +29,7 @@ CALL_STATUSES = (
     "expired",
     "outcome_unknown",
 )
+DEFINITION_POLICIES = [policy.value for policy in DefinitionPolicy]
 AUTH_TYPES = [kind.value for kind in AuthType]
 TOKEN = re.compile(r"[\x21-\x7e]{1,8000}")
 
@@ -151,6 +154,7 @@ class ServerFieldsInput(Input):
     elicitation = serializers.BooleanField(required=False)
     relay_sampling = serializers.BooleanField(required=False)
     relay_roots = serializers.BooleanField(required=False)
+    definition_policy = serializers.ChoiceField(choices=DEFINITION_POLICIES, required=False)
     auto_reconnect = serializers.BooleanField(required=False)
 
     def validate_url(self, url: str) -> str:
@@ -211,7 +215,28 @@ class LoggingLevelInput(Input):
 
 
 class ToolPatchInput(Input):
-    enabled = serializers.BooleanField()
+    enabled = serializers.BooleanField(required=False)
+    description = serializers.CharField(
+        max_length=LONGEST_DESCRIPTION,
+        required=False,
+        allow_null=True,
+        allow_blank=True,
+        help_text="Shown instead of the server's own; null restores that.",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a change of nothing."""
+        if not attrs:
+            raise serializers.ValidationError({"enabled": "Needed, or `description`."})
+        return attrs
+
+
+class ToolChangesQuery(Input):
+    server = serializers.CharField(required=False)
+
+
+class ApprovalInput(Input):
+    digest = serializers.CharField(max_length=64, help_text="Of the definition to approve.")
 
 
 class CallsQuery(Input):

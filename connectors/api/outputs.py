@@ -12,7 +12,8 @@ from typing import Any, cast
 from rest_framework import serializers
 
 from connectors import events, selectors
-from connectors.api.inputs import AUTH_TYPES
+from connectors.api.inputs import AUTH_TYPES, DEFINITION_POLICIES
+from connectors.api.tool_outputs import SourceRefOutput, ToolOutput
 from connectors.models import CatalogListing, Connector, TimelineEntry, ToolCall
 from connectors.selectors import ServerView, SourceOutcome
 from connectors.states import State
@@ -24,26 +25,6 @@ from tenants.principal import Principal
 
 JSON = serializers.JSONField
 TEXT = serializers.CharField
-
-
-class SourceRefOutput(Output):
-    server_id = TEXT()
-    name = TEXT()
-
-
-class ToolOutput(Output):
-    """A tool as its server describes it, with every field kept, and what the hub adds."""
-
-    name = TEXT()
-    title = TEXT(required=False)
-    description = TEXT(required=False)
-    input_schema = JSON(required=False)
-    output_schema = JSON(required=False)
-    annotations = JSON(required=False)
-    public_name = TEXT(help_text="Unique for the member, stable, fit for every model provider.")
-    enabled = serializers.BooleanField()
-    source = SourceRefOutput()  # type: ignore[assignment]  # a field of this name
-    trusted = serializers.BooleanField(help_text="Always false: a stranger wrote the texts.")
 
 
 class ForecastOutput(Output):
@@ -148,6 +129,7 @@ class ServerOutput(Output):
     connection_timeout = serializers.IntegerField(help_text="Milliseconds.")
     elicitation = serializers.BooleanField()
     relays = RelaysOutput()
+    definition_policy = serializers.ChoiceField(choices=DEFINITION_POLICIES)
     attempt = serializers.IntegerField()
     next_retry_at = serializers.DateTimeField(allow_null=True)
     connected_at = serializers.DateTimeField(allow_null=True)
@@ -251,6 +233,7 @@ class ConnectorOutput(Output):
     call_timeout = serializers.IntegerField()
     auto_reconnect = serializers.BooleanField()
     elicitation = serializers.BooleanField()
+    definition_policy = serializers.ChoiceField(choices=DEFINITION_POLICIES)
     relay_sampling = serializers.BooleanField()
     relay_roots = serializers.BooleanField()
     may_replay_reads = serializers.BooleanField()
@@ -360,6 +343,7 @@ def connector(row: Connector, principal: Principal) -> JSONObject:
         "callTimeout": round(row.call_timeout * 1000),
         "autoReconnect": row.auto_reconnect,
         "elicitation": row.relay_elicitation,
+        "definitionPolicy": row.definition_policy,
         "relaySampling": row.relay_sampling,
         "relayRoots": row.relay_roots,
         "mayReplayReads": row.may_replay_reads,

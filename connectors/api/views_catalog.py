@@ -11,9 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from connectors import queue, selectors
-from connectors.api import inputs, outputs, threads
+from connectors.api import inputs, outputs, threads, tool_outputs
 from connectors.models import CatalogListing, Connection, ListingKind
-from connectors.services import catalog, settling
+from connectors.services import settling, tool_table
 from mcphub.core.errors import FieldProblem, InvalidInputError
 from mcphub.core.types import JSONObject
 from tenants.api.asynchronous import async_view
@@ -32,19 +32,20 @@ KEYS = {
 class ToolView(APIView):
     permission_classes = [requires_scope(Scope.SERVERS_WRITE)]
 
-    @extend_schema(request=inputs.ToolPatchInput, responses=outputs.ToolOutput)
+    @extend_schema(request=inputs.ToolPatchInput, responses=tool_outputs.ToolOutput)
     def patch(self, request: Request, server: str, tool: str) -> Response:
-        """Switch a tool on or off: a call of one that is off is refused."""
+        """Switch a tool on or off, or show it with another description."""
         principal = principal_in(request)
         row = selectors.connection_for(principal, server)
         found = selectors.tool_for(principal, row, tool)
-        values = inputs.ToolPatchInput.read(request.data)
-        catalog.set_tool_enabled(principal, row, found.name, is_enabled=values["enabled"])
+        values = inputs.ToolPatchInput.read(request.data, partial=True)
+        if "enabled" in values:
+            tool_table.set_enabled(principal, row, found.name, is_enabled=values["enabled"])
+        if "description" in values:
+            text = values["description"] or ""
+            tool_table.override_description(principal, row, found.name, text)
         selectors.targets.forget(principal, server)
-        views = {one.name: one for one in selectors.tools_for(principal, row)}
-        if found.name not in views:
-            raise selectors.UnknownToolError
-        return Response(views[found.name].wire)
+        return Response(selectors.tool_view_for(principal, row, found.name).wire)
 
 
 @async_view("GET", scope=Scope.SERVERS_READ)
@@ -97,7 +98,8 @@ def _fetched_at(
 def _body(principal: Principal, row: Connection, kind: ListingKind) -> JSONObject:
     listing = selectors.listing_for(principal, row, kind)
     if kind is ListingKind.TOOLS:
-        items = [tool.wire for tool in selectors.tools_for(principal, row)]
+        tools = selectors.tools_for(principal, row)
+        items = [tool.wire for tool in tools if selectors.is_shown_to(principal, tool)]
     else:
         items = _marked(row, listing)
     return outputs.listing(KEYS[kind], items, listing)

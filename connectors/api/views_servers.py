@@ -28,12 +28,13 @@ COLUMNS = {
     "connection_timeout": "connect_timeout",
     "call_timeout": "call_timeout",
     "elicitation": "relay_elicitation",
+    "definition_policy": "definition_policy",
     "auto_reconnect": "auto_reconnect",
     "relay_sampling": "relay_sampling",
     "relay_roots": "relay_roots",
 }
 """Members of the input → columns of a server."""
-OF_PRESETS = frozenset({"name", "auth", "consent"})
+OF_PRESETS = frozenset({"definition_policy", "name", "auth", "consent"})
 
 
 class ServersView(APIView):
@@ -195,6 +196,8 @@ def change_preset(principal: Principal, row: Connection, values: dict[str, Any])
         give_credentials(principal, row, values["auth"])
     if "name" in values:
         connections.rename(principal, row, values["name"])
+    if "definition_policy" in values:
+        connections.set_definition_policy(principal, row, values["definition_policy"])
 
 
 def give_credentials(principal: Principal, row: Connection, auth: dict[str, Any]) -> None:

@@ -50,7 +50,7 @@ def _exported(wanted: Format, found: ToolsOfAll) -> JSONObject:
                 name=tool.name,
                 public_name=tool.public_name,
                 is_enabled=tool.is_enabled,
-                item=tool.item,
+                item=tool.shown,
             )
             for tool in found.tools
         ),

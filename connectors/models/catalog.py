@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 
+from connectors.definitions import Standing, standing_of
 from connectors.models.connection import Connection
 from mcphub.core import ids
 from tenants.scoping import TenantScoped
@@ -54,6 +55,15 @@ class CatalogTool(TenantScoped):
     name = models.CharField(max_length=500)
     public_name = models.CharField(max_length=64)
     digest = models.CharField(max_length=64)
+    approved_digest = models.CharField(
+        max_length=64, blank=True, help_text="Of the definition that was approved; empty: none."
+    )
+    approved_definition = models.JSONField(
+        null=True, blank=True, help_text="The approved one, kept while the current one differs."
+    )
+    description_override = models.TextField(
+        blank=True, help_text="Shown instead of the server's own description."
+    )
     is_enabled = models.BooleanField(default=True)
     is_listed = models.BooleanField(default=True, help_text="Still in the server's own list.")
 
@@ -67,3 +77,7 @@ class CatalogTool(TenantScoped):
 
     def __str__(self) -> str:
         return self.public_name
+
+    @property
+    def standing(self) -> Standing:
+        return standing_of(self.digest, self.approved_digest)

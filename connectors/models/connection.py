@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 
+from connectors.definitions import DefinitionPolicy
 from connectors.states import State
 from mcphub.core import ids
 from tenants.scoping import TenantScoped
@@ -59,6 +60,12 @@ class Connection(TenantScoped):
     capabilities = models.JSONField(default=dict, blank=True)
     instructions = models.TextField(blank=True)
     log_level = models.CharField(max_length=9, blank=True)
+    definition_policy = models.CharField(
+        max_length=5,
+        choices=[(p.value, p.value) for p in DefinitionPolicy],
+        default=DefinitionPolicy.WARN.value,
+        help_text="The member's own; the stricter one of it and the server's counts.",
+    )
     catalog_version = models.PositiveBigIntegerField(default=0)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from connectors.definitions import DefinitionPolicy
 from connectors.server_spec import AuthType, Transport
 
 
@@ -36,6 +37,12 @@ class ServerFields(models.Model):
     relay_elicitation = models.BooleanField(default=True)
     relay_sampling = models.BooleanField(default=False)
     relay_roots = models.BooleanField(default=False)
+    definition_policy = models.CharField(
+        max_length=5,
+        choices=[(p.value, p.value) for p in DefinitionPolicy],
+        default=DefinitionPolicy.WARN.value,
+        help_text="Whether a tool whose definition has changed waits for an approval.",
+    )
     detected_era = models.CharField(max_length=6, blank=True, editable=False)
     detected_transport = models.CharField(max_length=20, blank=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from django.db.models import QuerySet
 
+from connectors.definitions import DefinitionPolicy, stricter
 from connectors.models import (
     CatalogListing,
     CatalogTool,
@@ -38,6 +39,20 @@ from tenants.principal import Principal
 
 logger = logging.getLogger(__name__)
 
+TOOL_COLUMNS = (
+    "name",
+    "public_name",
+    "digest",
+    "approved_digest",
+    "approved_definition",
+    "description_override",
+    "is_enabled",
+    "is_listed",
+    "connection__slug",
+    "connection__definition_policy",
+    "connection__connector__definition_policy",
+    "connection__custom_server__definition_policy",
+)
 MISCONFIGURED: JSONObject = {
     "message": "What is stored of this server cannot be read as a whole.",
     "code": "misconfigured",
@@ -60,7 +75,7 @@ def servers_for(principal: Principal) -> list[ServerView]:
     tools = _tools_of(principal, _stored(rows))
     pending = pending_of(principal, _stored(rows))
     views = [
-        replace(view, tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
+        replace(view, tools=_shown(principal, tools[row.pk]), pending=pending.get(row.pk, ()))
         for row in rows
         if (view := _readable(row)) is not None
     ]
@@ -72,7 +87,8 @@ def server_for(principal: Principal, slug: str) -> ServerView:
     row = connection_for(principal, slug)
     tools = _tools_of(principal, _stored([row]))
     pending = pending_of(principal, _stored([row]))
-    view = replace(view_of(row), tools=tuple(tools[row.pk]), pending=pending.get(row.pk, ()))
+    shown = _shown(principal, tools[row.pk])
+    view = replace(view_of(row), tools=shown, pending=pending.get(row.pk, ()))
     return with_authorizations(principal, [view])[0]
 
 
@@ -104,6 +120,24 @@ def listings_for(
     return {row.connection_id: row for row in _listings_of(principal, connection_ids, kind)}
 
 
+def tool_view_for(principal: Principal, connection: Connection, name: str) -> ToolView:
+    """Return one listed tool by the server's name. Raises UnknownToolError; two queries."""
+    for tool in tools_for(principal, connection):
+        if tool.name == name:
+            return tool
+    raise UnknownToolError
+
+
+def is_shown_to(principal: Principal, tool: ToolView) -> bool:
+    """Whether a tool is part of the lists of this principal."""
+    return tool.is_read_only or not principal.is_read_only
+
+
+def definition_policy_of(row: Connection) -> DefinitionPolicy:
+    """Return the stricter one of the member's and the server's own."""
+    return stricter(row.definition_policy, server_of(row).definition_policy)
+
+
 def timeline_for(principal: Principal, connection: Connection) -> QuerySet[TimelineEntry]:
     """Return the steps of a connection's life, newest first."""
     rows = TimelineEntry.objects.of(principal).filter(connection_id=connection.pk)
@@ -126,10 +160,13 @@ def tools_of_all(
     listings = {
         row.connection_id: row for row in _listings_of(principal, stored, ListingKind.TOOLS)
     }
-    tools = _tools_of(principal, stored, listings.values())
+    tools = {
+        pk: _shown(principal, found)
+        for pk, found in _tools_of(principal, stored, listings.values()).items()
+    }
     words = q.lower().split()
-    found = [tool for row in rows for tool in tools[row.pk] if _is_match(tool, words)]
-    sources = [_outcome(row, listings.get(row.pk), len(tools[row.pk])) for row in rows]
+    found = [tool for row in rows for tool in tools.get(row.pk, ()) if _is_match(tool, words)]
+    sources = [_outcome(row, listings.get(row.pk), len(tools.get(row.pk, ()))) for row in rows]
     return ToolsOfAll(tools=tuple(found), sources=tuple(sources))
 
 
@@ -162,6 +199,7 @@ def view_of(row: Connection) -> ServerView:
         instructions=row.instructions,
         connect_timeout=server.connect_timeout,
         relays=relays_of(row),
+        definition_policy=definition_policy_of(row),
         attempt=row.attempt,
         next_retry_at=row.next_retry_at,
         connected_at=row.connected_at,
@@ -219,6 +257,10 @@ def _listings_of(
     return CatalogListing.objects.of(principal).filter(connection_id__in=pks, kind=kind)
 
 
+def _shown(principal: Principal, tools: Sequence[ToolView]) -> tuple[ToolView, ...]:
+    return tuple(tool for tool in tools if is_shown_to(principal, tool))
+
+
 def _tools_of(
     principal: Principal,
     pks: Sequence[uuid.UUID],
@@ -230,9 +272,8 @@ def _tools_of(
         return tools
     known: dict[tuple[uuid.UUID, str], CatalogTool] = {}
     rows = CatalogTool.objects.of(principal).filter(connection_id__in=pks, is_listed=True)
-    for row in rows.select_related("connection").only(
-        "name", "public_name", "digest", "is_enabled", "is_listed", "connection__slug"
-    ):
+    related = rows.select_related("connection__connector", "connection__custom_server")
+    for row in related.only(*TOOL_COLUMNS):
         known[row.connection_id, row.name] = row
     if listings is None:
         listings = _listings_of(principal, pks, ListingKind.TOOLS)
@@ -254,11 +295,16 @@ def _tool_view(row: CatalogTool, item: dict[str, object]) -> ToolView:
         item=item,  # type: ignore[arg-type]  # JSONField content is JSON
         digest=row.digest,
         is_listed=row.is_listed,
+        description_override=row.description_override,
+        standing=row.standing,
+        policy=definition_policy_of(row.connection),
+        approved_definition=row.approved_definition,
     )
 
 
 def _is_match(tool: ToolView, words: Sequence[str]) -> bool:
-    texts = (tool.name, tool.public_name, tool.item.get("title"), tool.item.get("description"))
+    shown = tool.shown
+    texts = (tool.name, tool.public_name, shown.get("title"), shown.get("description"))
     whole = " ".join(text for text in texts if isinstance(text, str)).lower()
     return all(word in whole for word in words)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from connectors.definitions import DIGESTED, DefinitionPolicy, Standing, has_read_only_hint
 from connectors.selectors.inputs import InputView
 from connectors.server_spec import AuthType, Relay
 from connectors.states import State
@@ -27,17 +28,66 @@ class ToolView:
     item: JSONObject
     digest: str = ""
     is_listed: bool = True
+    description_override: str = ""
+    standing: Standing = Standing.APPROVED
+    policy: DefinitionPolicy = DefinitionPolicy.WARN
+    approved_definition: JSONObject | None = None
+    """The approved one while the current one differs, as far as it is known."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody should look at the definition."""
+        return self.standing is not Standing.APPROVED
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.is_waiting and self.policy is DefinitionPolicy.BLOCK
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether it is part of lists for models: switched on, and once approved under `block`."""
+        return self.is_enabled and not (self.is_blocked and self.standing is Standing.NEW)
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it says so, and said so when it was approved."""
+        approved = self.approved_definition
+        return has_read_only_hint(self.item) and (approved is None or has_read_only_hint(approved))
+
+    @property
+    def shown(self) -> JSONObject:
+        """The server's own object; with the user's description instead of its own if there is one.
+
+        A blocked change is not shown: what waits for an approval must not reach a model.
+        """
+        item = self.item
+        if self.is_blocked and self.approved_definition is not None:
+            kept = {key: value for key, value in item.items() if key not in DIGESTED}
+            item = {**kept, **self.approved_definition}
+        if self.description_override:
+            item = {**item, "description": self.description_override}
+        return item
 
     @property
     def wire(self) -> JSONObject:
         """The tool object of the API: the server's own keys, and ours, which win (P19)."""
-        return {
-            **self.item,
+        made: JSONObject = {
+            **self.shown,
             "publicName": self.public_name,
             "enabled": self.is_enabled,
+            "definition": {
+                "digest": self.digest,
+                "standing": self.standing.value,
+                "policy": self.policy.value,
+                "blocked": self.is_blocked,
+            },
             "source": {"serverId": self.server, "name": self.name},
             "trusted": False,
         }
+        if self.description_override:
+            own = self.item.get("description")
+            made["originalDescription"] = own if isinstance(own, str) else None
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +180,7 @@ class ServerView:
     instructions: str
     connect_timeout: float
     relays: Mapping[Relay, RelayView]
+    definition_policy: DefinitionPolicy
     attempt: int
     next_retry_at: datetime | None
     connected_at: datetime | None

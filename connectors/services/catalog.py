@@ -10,22 +10,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import F
 
-from connectors import events, names
+from connectors import events
+from connectors.definitions import canonical
 from connectors.models import CatalogListing, CatalogTool, Connection, ListingKind
-from connectors.services import notices
+from connectors.services import notices, tool_table
+from connectors.services.tool_table import bump_version
 from connectors.services.transitions import Fence
 from mcphub.core import clock
-from mcphub.core.errors import NotFoundError
 from mcphub.core.types import JSONObject, JSONValue
-from tenants.principal import Principal
 from tracing.secrets import NO_SECRETS, KnownSecrets
 
 LONGEST_NAME = 500
-DIGESTED = ("name", "description", "inputSchema", "outputSchema", "annotations")
-"""Fields of a tool whose change is a change of its definition (security reference P18)."""
-
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _MAYBE_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
@@ -64,33 +60,16 @@ def store(
         if row is None:
             return None
         lists = [_usable(each, secrets) for each in lists]
-        changed = _store_lists(row, lists)
         changes = events.ToolChanges()
         for each in lists:
             if each.kind == ListingKind.TOOLS and each.error is None:
-                changes = _store_tools(row, each)
+                changes = tool_table.store(row, each.items, is_whole=each.is_complete)
+        changed = _store_lists(row, lists)
         if changed:
             bump_version(row)
             events.announce_tools_changed(row, changes)
         notices.lists_changed(row, row.pk, {*changed, *said})
     return changes
-
-
-def set_tool_enabled(
-    principal: Principal, connection: Connection, name: str, *, is_enabled: bool
-) -> CatalogTool:
-    """Allow or forbid calls of one tool, by its upstream name. Raises NotFoundError."""
-    with transaction.atomic():
-        tool = CatalogTool.objects.of(principal).filter(connection=connection, name=name).first()
-        if tool is None:
-            raise NotFoundError
-        if tool.is_enabled != is_enabled:
-            tool.is_enabled = is_enabled
-            tool.save(update_fields=["is_enabled"])
-            bump_version(connection)
-            events.announce_tools_changed(connection, events.ToolChanges(changed=[name]))
-            notices.lists_changed(principal, connection.pk, [ListingKind.TOOLS])
-    return tool
 
 
 def forget(connections: Iterable[Connection]) -> None:
@@ -99,24 +78,6 @@ def forget(connections: Iterable[Connection]) -> None:
         CatalogListing.unscoped.filter(connection=connection).delete()
         CatalogTool.unscoped.filter(connection=connection).delete()
         bump_version(connection)
-
-
-def bump_version(connection: Connection) -> None:
-    """Move the catalog's version on, by which web processes know that theirs is old."""
-    rows = Connection.unscoped.filter(pk=connection.pk)
-    rows.update(catalog_version=F("catalog_version") + 1)
-    connection.catalog_version = rows.values_list("catalog_version", flat=True).get()
-
-
-def digest_of(tool: JSONObject) -> str:
-    """Return the SHA-256 of a tool's definition in canonical form."""
-    definition: JSONObject = {key: tool[key] for key in DIGESTED if key in tool}
-    return hashlib.sha256(canonical(definition).encode()).hexdigest()
-
-
-def canonical(value: JSONValue) -> str:
-    """Return the one spelling of a JSON value: sorted keys, no blanks, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def storable(value: JSONValue) -> JSONValue:
@@ -240,41 +201,4 @@ def _listing(row: Connection, fetched: FetchedList) -> CatalogListing:
         ttl_ms=fetched.ttl_ms,
         digest=hashlib.sha256(content.encode()).hexdigest(),
         fetched_at=clock.now(),
-    )
-
-
-def _store_tools(row: Connection, fetched: FetchedList) -> events.ToolChanges:
-    """Bring the table of public names in step with a list of tools; say what changed."""
-    stored = {tool.name: tool for tool in CatalogTool.unscoped.filter(connection=row)}
-    digests = {str(item["name"]): digest_of(item) for item in fetched.items}
-    public = names.assign(
-        row.slug, digests, {name: tool.public_name for name, tool in stored.items()}
-    )
-    added = [name for name in digests if name not in stored]
-    back = [name for name in digests if name in stored and not stored[name].is_listed]
-    changed = [name for name in digests if name in stored and stored[name].digest != digests[name]]
-    is_whole = fetched.is_complete
-    gone = [
-        name for name, tool in stored.items() if is_whole and tool.is_listed and name not in digests
-    ]
-    CatalogTool.unscoped.bulk_create(
-        CatalogTool(
-            tenant_id=row.tenant_id,
-            member_id=row.member_id,
-            connection=row,
-            name=name,
-            public_name=public[name],
-            digest=digests[name],
-        )
-        for name in added
-    )
-    touched = [stored[name] for name in {*back, *changed, *gone}]
-    for tool in touched:
-        tool.is_listed = tool.name in digests
-        tool.digest = digests.get(tool.name, tool.digest)
-    CatalogTool.unscoped.bulk_update(touched, ["is_listed", "digest"], batch_size=200)
-    return events.ToolChanges(
-        added=tuple(sorted([*added, *back])),
-        changed=tuple(sorted(set(changed) - set(back))),
-        removed=tuple(sorted(gone)),
     )

@@ -19,7 +19,7 @@ from connectors import events, queue, selectors
 from connectors.models import Connection
 from connectors.models.sealed import seal_json
 from connectors.server_spec import AuthType
-from connectors.services import authorizations, catalog, header_rules
+from connectors.services import authorizations, catalog, header_rules, tool_table
 from connectors.services.reopening import ask_to_open, reopen
 from connectors.services.transitions import transition
 from connectors.states import State
@@ -189,6 +189,16 @@ def rename(principal: Principal, connection: Connection, name: str) -> Connectio
     row.save(update_fields=["name", "updated_at"])
     events.announce_server(row)
     return row
+
+
+def set_definition_policy(principal: Principal, connection: Connection, policy: str) -> None:
+    """Set the member's own; the stricter one of it and the server's counts."""
+    row = stored(principal, connection)
+    if row.definition_policy != policy:
+        row.definition_policy = policy
+        row.save(update_fields=["definition_policy", "updated_at"])
+        tool_table.bump_version(row)
+        events.announce_server(row)
 
 
 def set_log_level(principal: Principal, row: Connection, level: str) -> None:

@@ -17,7 +17,7 @@ from connectors import events, oauth_choices
 from connectors.models import Connection, Connector
 from connectors.models.sealed import open_json, seal_json
 from connectors.server_spec import AuthType, Transport
-from connectors.services import authorizations, connections, header_rules, preset_rules
+from connectors.services import authorizations, connections, header_rules, preset_rules, tool_table
 from mcphub.core import ids
 from mcphub.core.egress import policy_from_settings
 from mcphub.core.errors import (
@@ -185,7 +185,7 @@ def _stdio_problems(connector: Connector) -> list[FieldProblem]:
 def _changed(before: Connector | None, after: Connector) -> set[str]:
     if before is None:
         return set()
-    names = {*IDENTITY, *SESSION_FIELDS, "is_enabled"}
+    names = {*IDENTITY, *SESSION_FIELDS, "is_enabled", "definition_policy"}
     return {name for name in names if getattr(before, name) != getattr(after, name)}
 
 
@@ -196,6 +196,8 @@ def _take_effect(connector: Connector, changed: set[str], *, has_new_secrets: bo
         _end(connector, rows, is_moved=bool(changed & IDENTITY))
         return
     for row in rows:
+        if "definition_policy" in changed:
+            tool_table.bump_version(row)
         is_back = connections.is_suspended(row) and connector.auto_reconnect
         if is_back or (row.is_wanted and (has_new_secrets or changed & SESSION_FIELDS)):
             connections.reopen(row)

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from connectors import events, selectors
 from connectors.models import Connection, CustomServer
 from connectors.server_spec import AuthType, Transport
-from connectors.services import authorizations, connections, header_rules
+from connectors.services import authorizations, connections, header_rules, tool_table
 from mcphub.core import ids
 from mcphub.core.egress import policy_from_settings
 from mcphub.core.errors import (
@@ -41,6 +41,7 @@ CHANGEABLE = frozenset(
         "relay_elicitation",
         "relay_sampling",
         "relay_roots",
+        "definition_policy",
     }
 )
 SESSION_FIELDS = frozenset(
@@ -159,6 +160,8 @@ def update_custom_server(
 
 def _take_effect(siblings: QuerySet[Connection], changed: set[str]) -> None:
     for row in siblings.all():
+        if "definition_policy" in changed:
+            tool_table.bump_version(row)
         if row.is_wanted and changed & SESSION_FIELDS:
             connections.reopen(row)
         else:

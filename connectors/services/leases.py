@@ -16,7 +16,7 @@ from typing import Any
 from django.conf import settings
 from django.db import transaction
 
-from connectors import selectors
+from connectors import definitions, selectors
 from connectors.models import Connection, Connector, CustomServer
 from connectors.models.sealed import seal_json
 from connectors.server_spec import ServerSpec, Transport
@@ -361,6 +361,6 @@ def remember_era(lease: Lease, era: str, transport: str) -> None:
 def _bounded(value: JSONObject, secrets: KnownSecrets) -> JSONObject:
     """Return what can be stored of a server's description of itself."""
     cleaned = catalog.storable(secrets.hidden(value))
-    if not isinstance(cleaned, dict) or len(catalog.canonical(cleaned)) > LARGEST_INFO:
+    if not isinstance(cleaned, dict) or len(definitions.canonical(cleaned)) > LARGEST_INFO:
         return {}
     return cleaned

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from weakref import WeakKeyDictionary
 
 from connectors import selectors
-from connectors.services.catalog import canonical
+from connectors.definitions import canonical
 from connectors.upstream.host import SessionKey
 from connectors.upstream.session import SeenMessage
 from mcphub.core.types import JSONObject, JSONValue

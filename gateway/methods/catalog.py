@@ -7,12 +7,16 @@ from collections.abc import Callable
 
 from connectors import selectors
 from connectors.models import ListingKind
+from connectors.selectors import ToolView
 from gateway import eras, pages
 from gateway.exchange import Exchange
 from gateway.projection.results import Projection
 from gateway.sources import META_KEY, Source, sources_of
 from mcphub.core.types import JSONObject
 from tenants.principal import Scope
+
+ORIGINAL_META_KEY = "mcphub/originalDescription"
+DEFINITION_META_KEY = "mcphub/definition"
 
 Shown = Callable[[Projection, JSONObject], "JSONObject | None"]
 
@@ -57,14 +61,31 @@ async def _tools_of(exchange: Exchange, source: Source) -> list[JSONObject]:
         return []
     endpoint = exchange.endpoint
     found = await selectors.targets.find(exchange.principal, source.slug)
-    tools = [tool for tool in found.tools.values() if tool.is_enabled]
+    tools = [
+        tool
+        for tool in found.tools.values()
+        if tool.is_offered and selectors.is_shown_to(exchange.principal, tool)
+    ]
     projection = Projection(
         server=source.slug,
         is_identity=not endpoint.is_aggregate,
         tool_names={tool.name: tool.public_name for tool in tools},
     )
-    shown = (projection.tool(tool.item) for tool in tools)
+    shown = (projection.tool(_with_policy(tool)) for tool in tools)
     return [item for item in shown if item and endpoint.has_tool(str(item.get("name")))]
+
+
+def _with_policy(tool: ToolView) -> JSONObject:
+    """Return the tool as it is shown; what the user's policy changed in it is said in `_meta`."""
+    told: JSONObject = {}
+    if tool.description_override:
+        told[ORIGINAL_META_KEY] = tool.item.get("description")
+    if tool.is_blocked:
+        told[DEFINITION_META_KEY] = {"standing": tool.standing.value, "blocked": True}
+    if not told:
+        return tool.shown
+    meta = tool.item.get("_meta")
+    return {**tool.shown, "_meta": {**(meta if isinstance(meta, dict) else {}), **told}}
 
 
 def _listed(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from mcp_types.jsonrpc import INVALID_PARAMS
 
 from connectors import selectors
-from connectors.api.calling import ToolDisabledError
 from connectors.models import ListingKind
 from connectors.selectors import CallTarget, ConnectionView, UnknownToolError
+from connectors.services import tool_policy
 from gateway import relay
 from gateway.exchange import Exchange
 from gateway.projection import names
@@ -27,8 +27,7 @@ async def call_tool(exchange: Exchange) -> JSONObject:
         raise RpcFault(INVALID_PARAMS, "`arguments` is an object.")
     target = await _tool_target(exchange, name)
     own = target.tool.name if target.tool else name
-    if target.tool is not None and not target.tool.is_enabled:
-        raise ToolDisabledError
+    tool_policy.check(exchange.principal, target.tool)
     params = {**exchange.params, "name": own}
     return await relay.run(exchange, target.connection, target=own, params=params)
 

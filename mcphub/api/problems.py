@@ -125,6 +125,24 @@ _TABLE = (
     ("cancelled", 409, "The call was cancelled", "Somebody asked for its end."),
     ("tool_disabled", 403, "The tool is switched off", "`PATCH` the tool to switch it on."),
     (
+        "tool_definition_changed",
+        409,
+        "The tool's definition has changed and waits for an approval",
+        "`GET /tool-changes` shows both definitions; `POST …/approve` approves the new one.",
+    ),
+    (
+        "definition_moved",
+        409,
+        "The definition has changed again since it was shown",
+        "Look at `GET /tool-changes` again and approve the digest there.",
+    ),
+    (
+        "tool_not_read_only",
+        403,
+        "This key calls read-only tools only",
+        "The tool lacks `readOnlyHint`; use a key that is not read-only.",
+    ),
+    (
         "idempotency_in_flight",
         409,
         "The call with this idempotency key is still running",

@@ -103,6 +103,10 @@ class MemberInput(Input):
 class NewApiKeyInput(Input):
     name = serializers.CharField(max_length=120)
     scopes = ScopesField(required=False)
+    read_only = serializers.BooleanField(  # type: ignore[assignment]  # a field of this name
+        required=False, default=False, source="is_read_only"
+    )
+    tool_search = serializers.BooleanField(required=False, default=False, source="finds_tools")
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
 
 

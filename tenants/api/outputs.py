@@ -60,6 +60,13 @@ class ApiKeyOutput(Output):
     scopes = serializers.ListField(
         child=serializers.ChoiceField(choices=[scope.value for scope in Scope])
     )
+    read_only = serializers.BooleanField(  # type: ignore[assignment]  # a field of this name
+        source="is_read_only",
+        help_text="Only tools that say they are read-only are listed and callable.",
+    )
+    tool_search = serializers.BooleanField(
+        source="finds_tools", help_text="At /mcp, tools are searched for instead of listed."
+    )
     expires_at = serializers.DateTimeField(allow_null=True)
     last_used_at = serializers.DateTimeField(allow_null=True)
     revoked_at = serializers.DateTimeField(allow_null=True)
@@ -131,8 +138,8 @@ def issued_api_key(row: ApiKey, secret: str) -> Any:
 
 def key_parts(row: ApiKey) -> dict[str, Any]:
     names = ("id", "name", "member_id", "scopes", "expires_at", "last_used_at")
-    times = ("revoked_at", "created_at")
-    parts = {name: getattr(row, name) for name in (*names, *times)}
+    others = ("is_read_only", "finds_tools", "revoked_at", "created_at")
+    parts = {name: getattr(row, name) for name in (*names, *others)}
     return {**parts, "prefix": f"mhk_{row.key_id}"}
 
 

@@ -63,6 +63,7 @@ def server_json(slug: str, **more: Any) -> dict[str, Any]:
             "sampling": {"offered": is_own, "consented": False},
             "roots": {"offered": is_own, "consented": False},
         },
+        "definitionPolicy": "warn",
         "attempt": 0,
         "nextRetryAt": None,
         "connectedAt": None,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+from connectors.definitions import digest_of
 from connectors.models import (
     CatalogListing,
     CatalogTool,
@@ -19,7 +20,6 @@ from connectors.models import (
     ToolCall,
 )
 from connectors.models.sealed import seal_json
-from connectors.services import catalog
 from connectors.states import State
 from mcphub.core.clock import now
 from mcphub.core.ids import new_uuid
@@ -126,10 +126,21 @@ def make_catalog(row: Connection, tools: Sequence[JSONObject]) -> None:
             connection=row,
             name=str(tool["name"]),
             public_name=f"{row.slug}__{tool['name']}",
-            digest=catalog.digest_of(tool),
+            digest=digest_of(tool),
+            approved_digest=digest_of(tool),
         )
     row.catalog_version += 1
     row.save(update_fields=["catalog_version"])
+
+
+def approved(tool: JSONObject) -> JSONObject:
+    """Return what the API says of the definition of a tool that nobody has changed."""
+    return {
+        "digest": digest_of(tool),
+        "standing": "approved",
+        "policy": "warn",
+        "blocked": False,
+    }
 
 
 def make_input(person: Person, connection: Connection, **fields: Any) -> InputRequest:

@@ -13,7 +13,7 @@ from connectors import queue
 from connectors.models import CatalogListing, Connection, ListingKind
 from mcphub.core.clock import now
 from tests.connectors.rest import SERVERS, send
-from tests.connectors.server_factories import SEARCH, make_connected, make_custom
+from tests.connectors.server_factories import SEARCH, approved, make_connected, make_custom
 from tests.problems import problem
 from tests.world import World
 
@@ -22,6 +22,7 @@ WIRE = {
     **SEARCH,
     "publicName": "mine__search",
     "enabled": True,
+    "definition": approved(SEARCH),
     "source": {"serverId": "mine", "name": "search"},
     "trusted": False,
 }

@@ -41,6 +41,7 @@ def connector_json(**more: Any) -> dict[str, Any]:
         "callTimeout": 60000,
         "autoReconnect": True,
         "elicitation": True,
+        "definitionPolicy": "warn",
         "relaySampling": False,
         "relayRoots": False,
         "mayReplayReads": False,

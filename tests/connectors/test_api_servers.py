@@ -15,6 +15,7 @@ from mcphub.core.clock import now
 from tests.connectors.rest import SERVERS, send, server_json
 from tests.connectors.server_factories import (
     SEARCH,
+    approved,
     make_connected,
     make_connector,
     make_custom,
@@ -39,6 +40,7 @@ def test_every_server_is_listed_with_its_tools(client: Client, world: World) -> 
         **SEARCH,
         "publicName": "mine__search",
         "enabled": True,
+        "definition": approved(SEARCH),
         "source": {"serverId": "mine", "name": "search"},
         "trusted": False,
     }

@@ -10,8 +10,9 @@ from mcp_types import Tool
 from redis import Redis
 
 from connectors import events
+from connectors.definitions import digest_of
 from connectors.models import CatalogListing, CatalogTool, Connection, ListingKind
-from connectors.services import catalog, connections
+from connectors.services import catalog, connections, tool_table
 from connectors.services.catalog import FetchedList
 from mcphub.core.errors import NotFoundError
 from mcphub.core.types import JSONObject, JSONValue
@@ -200,7 +201,7 @@ def test_a_tool_that_goes_and_comes_keeps_its_public_name_and_its_switch(
 ) -> None:
     catalog.store(row.pk, tools(tool("a.b"), tool("a/b")))
     names = dict(row.tools.values_list("name", "public_name"))
-    catalog.set_tool_enabled(world.alice.principal, row, "a.b", is_enabled=False)
+    tool_table.set_enabled(world.alice.principal, row, "a.b", is_enabled=False)
     catalog.store(row.pk, tools(tool("a/b")))
     assert list(row.tools.filter(is_listed=True).values_list("name", flat=True)) == ["a/b"]
     catalog.store(row.pk, tools(tool("a_b"), tool("a.b"), tool("a/b")))
@@ -230,14 +231,14 @@ def test_a_failed_refresh_keeps_what_was_known(row: Connection) -> None:
 def test_the_digest_covers_the_definition_and_nothing_else() -> None:
     one = tool("a", description="x", title="A", _meta={"n": 1})
     same: JSONObject = {"description": "x", "inputSchema": {"type": "object"}, "name": "a"}
-    assert catalog.digest_of(one) == catalog.digest_of(same)
+    assert digest_of(one) == digest_of(same)
     others = [
         tool("b", description="x"),
         tool("a", description="y"),
         tool("a", description="x", annotations={"readOnlyHint": True}),
         tool("a", description="x", outputSchema={}),
     ]
-    assert len({catalog.digest_of(each) for each in [one, *others]}) == 5
+    assert len({digest_of(each) for each in [one, *others]}) == 5
 
 
 def test_characters_that_no_database_stores_are_replaced(row: Connection) -> None:
@@ -256,9 +257,9 @@ def test_a_name_too_long_to_keep_is_a_problem_of_that_tool(row: Connection) -> N
 def test_a_tool_of_a_stranger_cannot_be_switched(row: Connection, world: World) -> None:
     catalog.store(row.pk, tools(tool("a")))
     with pytest.raises(NotFoundError):
-        catalog.set_tool_enabled(world.charlie.principal, row, "a", is_enabled=False)
+        tool_table.set_enabled(world.charlie.principal, row, "a", is_enabled=False)
     with pytest.raises(NotFoundError):
-        catalog.set_tool_enabled(world.alice.principal, row, "b", is_enabled=False)
+        tool_table.set_enabled(world.alice.principal, row, "b", is_enabled=False)
     assert CatalogTool.unscoped.get(connection=row).is_enabled
 
 

@@ -169,6 +169,7 @@ def test_changed_tools_and_removed_servers_are_named(
         "added": ["a"],
         "changed": [],
         "removed": ["b" * 200],
+        "blocked": [],
         "catalogVersion": 1,
     }
     group = group_of(world.bob)

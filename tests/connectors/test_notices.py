@@ -14,7 +14,7 @@ from redis import Redis
 
 from connectors.models import Connection, ListingKind
 from connectors.queue import workers
-from connectors.services import catalog, notices
+from connectors.services import catalog, notices, tool_table
 from connectors.services.notice_queue import MOST_WAITING, NoticeQueue
 from connectors.services.notices import Listener, Notice, Notices
 from connectors.upstream.host import SessionKey
@@ -185,7 +185,7 @@ async def test_a_tool_that_is_switched_off_is_a_list_change_too(
         catalog.store(connection.pk, [catalog.FetchedList(kind=ListingKind.TOOLS, items=[item])])
 
     def switch_off() -> None:
-        catalog.set_tool_enabled(principal, connection, "a", is_enabled=False)
+        tool_table.set_enabled(principal, connection, "a", is_enabled=False)
 
     async with heard.listen(principal) as listener:
         for change in (store, switch_off):
@@ -194,6 +194,6 @@ async def test_a_tool_that_is_switched_off_is_a_list_change_too(
         await database.run(store)  # nothing new
         await database.run(switch_off)
         await database.run(
-            lambda: catalog.set_tool_enabled(principal, connection, "a", is_enabled=True)
+            lambda: tool_table.set_enabled(principal, connection, "a", is_enabled=True)
         )
         assert [each.method for each in await until(listener, 1)] == [TOOLS]

@@ -19,6 +19,7 @@ from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.errors import NotFoundError
 from tests.connectors.server_factories import (
     SEARCH,
+    approved,
     make_call,
     make_connected,
     make_connection,
@@ -166,6 +167,7 @@ def test_tools_keep_every_field_of_the_server_and_are_marked_untrusted(world: Wo
         **SEARCH,
         "publicName": "mine__search",
         "enabled": True,
+        "definition": approved(SEARCH),
         "source": {"serverId": "mine", "name": "search"},
         "trusted": False,
     }

@@ -104,6 +104,9 @@ ROUTES: dict[str, Entry] = {
     "servers/<str:server>/timeline": Entry(methods="GET"),
     "servers/<str:server>/tools": Entry(methods="GET"),
     "servers/<str:server>/tools/<path:tool>": Entry(methods="PATCH", body={"enabled": False}),
+    "servers/<str:server>/tools/<path:tool>/approve": Entry(
+        methods="POST", body={"digest": "0" * 64}
+    ),
     "servers/<str:server>/tools/<path:tool>/call": Entry(methods="POST", body={"arguments": {}}),
     "servers/<str:server>/resources": Entry(methods="GET"),
     "servers/<str:server>/resource-templates": Entry(methods="GET"),
@@ -126,6 +129,7 @@ ROUTES: dict[str, Entry] = {
     "tool-calls": Entry(methods="POST"),
     "tool-calls/batch": Entry(methods="POST"),
     "tools": Entry(methods="GET"),
+    "tool-changes": Entry(methods="GET"),
     "connectors": Entry(methods="GET POST"),
     "connectors/<str:connector>": Entry(methods="GET PATCH DELETE"),
     # --- gateway -------------------------------------------------------------------------------

@@ -34,6 +34,8 @@ def test_secret_is_shown_once(client: Client, world: World) -> None:
         "prefix": f"mhk_{row.key_id}",
         "memberId": str(world.alice.member.id),
         "scopes": ["servers:read"],
+        "readOnly": False,
+        "toolSearch": False,
         "expiresAt": "2099-01-01T00:00:00Z",
         "lastUsedAt": None,
         "revokedAt": None,

@@ -11,7 +11,7 @@ from unittest.mock import ANY
 import httpx
 import pytest
 
-from connectors.models import CatalogListing, CatalogTool, Connection, ToolCall
+from connectors.models import CatalogTool, Connection, ToolCall
 from connectors.upstream.contract import UpstreamRequest
 from mcphub.core.errors import ProtocolError, UpstreamError
 from mcphub.core.types import JSONObject
@@ -47,40 +47,6 @@ async def test_a_tool_error_is_a_result(web: httpx.AsyncClient, stack: Stack) ->
     answer = await web.post(CALL, json=BODY)
 
     assert (answer.status_code, answer.json()) == (200, failed)
-
-
-STRUCTURED: JSONObject = {"content": [], "structuredContent": {"n": 10**25, "z": None}}
-
-
-@pytest.mark.parametrize(
-    ("result", "flaw"),
-    [
-        ({"content": []}, "flawed; reason=no_structured_content"),
-        ({"content": [], "isError": True, "structuredContent": 7}, None),
-        ({"content": [], "isError": True}, None),
-        (STRUCTURED, None),
-    ],
-    ids=["F11 nothing structured", "F12 error that does not fit", "F12 error", "F13 structured"],
-)
-async def test_a_result_is_delivered_unchanged_whatever_its_tool_promised(
-    web: httpx.AsyncClient,
-    stack: Stack,
-    connection: Connection,
-    result: JSONObject,
-    flaw: str | None,
-) -> None:
-    def promise() -> None:
-        items = [{"name": "search", "inputSchema": {}, "outputSchema": {"type": "object"}}]
-        CatalogListing.unscoped.filter(connection=connection).update(items=items)
-
-    await stack.threads.run(promise)
-    stack.sessions.answer = Gate(result)
-    stack.sessions.answer.may_answer.set()
-
-    answer = await web.post(CALL, json=BODY)
-
-    assert (answer.status_code, answer.json()) == (200, result)
-    assert answer.headers.get("mcphub-result") == flaw
 
 
 async def test_the_peers_error_stays_the_peers(web: httpx.AsyncClient, stack: Stack) -> None:

@@ -180,10 +180,13 @@ class SessionWorker:
             self.host.spawn(self.keeper.start_open(entry.id), name=name)
         elif entry.kind is EntryKind.DISCONNECT:
             self.host.spawn(self.keeper.close(entry.id), name=name)
+        elif entry.kind is EntryKind.WISH:
+            self.keeper.wishes.look(entry.id)
         elif entry.kind is EntryKind.REFRESH:
             self.host.spawn(self.keeper.refresh(entry.id, list(ListingKind)), name=name)
 
     def _pick_up(self, connection_id: uuid.UUID) -> None:
+        self.keeper.wishes.look(connection_id)
         self.host.spawn(self.executor.pick_up(connection_id), name=f"pick up {connection_id}")
 
     async def _succeed(self) -> None:

@@ -41,6 +41,7 @@ class EntryKind(StrEnum):
     DISCONNECT = "disconnect"
     REFRESH = "refresh"
     INPUT = "input"
+    WISH = "wish"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

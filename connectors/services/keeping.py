@@ -29,6 +29,7 @@ from connectors.services.server_logs import ServerLogs
 from connectors.services.sign_ins import SignIns
 from connectors.services.step_book import StepBook
 from connectors.services.timeline import Step
+from connectors.services.wishes import Wishes
 from connectors.states import State, backoff
 from connectors.upstream.errors import session_closed
 from connectors.upstream.host import SessionHost, SessionKey
@@ -67,6 +68,7 @@ class Keeper:
         self._sign_ins.on_token = self._traces.hide
         self._logs = ServerLogs()
         self._notices = Outbox()
+        self.wishes = Wishes(host, period=self._pace.wish_seconds)
         self.parking = Parking(worker, host, threads)
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False
@@ -81,9 +83,11 @@ class Keeper:
         """Send one request on the open session. Raises HubError, unsent when there is none."""
         key = self.host.key_of(connection_id)
         try:
-            return await self.host.request(connection_id, request)
+            result = await self.host.request(connection_id, request)
         except AuthorizationNeededError as exc:
             raise exc if key is None else await self._sign_ins.refused(key, exc, request) from exc
+        self.wishes.note(key, request)
+        return result
 
     def declared(self, connection_id: uuid.UUID, relay: JSONObject | None) -> JSONObject:
         key, session = self.host.key_of(connection_id), self.host.session(connection_id)

@@ -14,6 +14,7 @@ MOST_WAITING = 512
 NAMED_BY = {
     "notifications/resources/updated": "uri",
     "notifications/tasks/status": "taskId",
+    "notifications/tasks": "taskId",
     "notifications/elicitation/complete": "elicitationId",
 }
 """Which member of its params says what a notification is about: of each, the newest counts."""

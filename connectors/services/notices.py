@@ -56,7 +56,8 @@ NEVER = LIST_CHANGES | {
 }
 """Of one hop only, of a call, or told when the catalog is stored."""
 ALWAYS = frozenset({"notifications/resources/updated", "notifications/elicitation/complete"})
-TASK_STATUS = "notifications/tasks/status"
+TASK_STATUS = frozenset({"notifications/tasks/status", "notifications/tasks"})
+"""Of a task (2025-11-25; the extension of 2026): told to its call while that is open."""
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +81,7 @@ def is_notice(method: str, asker: UpstreamRequest | None) -> bool:
         return True
     if method in NEVER:
         return False
-    if method == TASK_STATUS:
+    if method in TASK_STATUS:
         return asker is None or asker.on_notification is None
     return asker is None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -146,6 +146,10 @@ class Session(ABC):
     @abstractmethod
     async def close(self) -> None:
         """End the session within two seconds; never raises for what the server does."""
+
+    def wish(self, resources: Collection[str], tasks: Collection[str]) -> None:
+        """Hear of changes of these from now on, where the era has no request for that."""
+        del resources, tasks  # only listen streams over HTTP have such a filter
 
     def learn_tools(self, tools: list[JSONObject]) -> None:
         """Take over tool definitions from the catalog, for headers that mirror arguments."""

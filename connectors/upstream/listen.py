@@ -1,9 +1,11 @@
-"""`subscriptions/listen` of the 2026-07-28 revision: how list changes arrive without a session."""
+"""`subscriptions/listen` of the 2026-07-28 revision: what servers announce without a session."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+from asyncio import FIRST_COMPLETED
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from connectors.upstream.contract import UpstreamRequest
@@ -17,8 +19,11 @@ if TYPE_CHECKING:
     from connectors.upstream.streamable_http import HttpSession
 
 LISTS = ("tools", "prompts", "resources")
+UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 USEFUL_SECONDS = 30.0
+REPLACE_SECONDS = 5.0
+"""For a new stream to open before the earlier one is ended in any case."""
 
 
 def wanted_of(capabilities: JSONObject) -> JSONObject:
@@ -31,24 +36,102 @@ def wanted_of(capabilities: JSONObject) -> JSONObject:
     return wanted
 
 
-async def listen(session: HttpSession) -> None:
-    """Keep one listen stream open while the server allows it; a server without it is fine."""
-    wanted = wanted_of(session.opened.capabilities)
-    if not wanted:
-        return
-    pause, has_listened = Pause(), False
-    clock = asyncio.get_running_loop()
-    while True:
-        began = clock.time()
-        attempt = _Attempt(session, wanted, is_again=has_listened)
-        if not await attempt.run():
-            session.listener.on_step("listen_refused", {})
-            return
-        has_listened = has_listened or attempt.is_acknowledged
-        if clock.time() - began > USEFUL_SECONDS:
-            pause.reset()
-        session.listener.on_step("listen_lost", {})
-        await asyncio.sleep(pause.next_seconds(None))
+class Listening:
+    """Keeps one listen stream open while the server allows it; a server without it is fine."""
+
+    def __init__(self, session: HttpSession) -> None:
+        self._session = session
+        self._resources: frozenset[str] = frozenset()
+        self._tasks: frozenset[str] = frozenset()
+        self._is_changed = asyncio.Event()
+
+    def wish(self, resources: Collection[str], tasks: Collection[str]) -> None:
+        """Say which resources and tasks to hear of as well; the stream is replaced by a new one."""
+        wished = frozenset(resources), frozenset(tasks)
+        if wished != (self._resources, self._tasks):
+            self._resources, self._tasks = wished
+            self._is_changed.set()
+
+    @property
+    def wanted(self) -> JSONObject:
+        wanted = wanted_of(self._session.opened.capabilities)
+        if self._resources:
+            wanted["resourceSubscriptions"] = [*sorted(self._resources)]
+        if self._tasks:
+            wanted["taskIds"] = [*sorted(self._tasks)]
+        return wanted
+
+    async def run(self) -> None:
+        """Listen until the session ends."""
+        pause, has_listened = Pause(), False
+        current: asyncio.Task[bool] | None = None
+        try:
+            while True:
+                if not self.wanted:
+                    await self._until_wished(current)
+                    current = None
+                    continue
+                attempt = self._attempt(is_again=has_listened and current is None)
+                current = await self._replaced(current, attempt)
+                if not current.done():
+                    continue  # somebody wishes for more
+                has_listened = has_listened or attempt.is_acknowledged
+                if not current.result():
+                    self._session.listener.on_step("listen_refused", {})
+                    await self._until_wished(None)
+                else:
+                    self._session.listener.on_step("listen_lost", {})
+                    if attempt.seconds > USEFUL_SECONDS:
+                        pause.reset()
+                    await asyncio.sleep(pause.next_seconds(None))
+                current = None
+        finally:
+            await _cancelled(current)
+
+    def _attempt(self, *, is_again: bool) -> _Attempt:
+        self._is_changed.clear()
+        return _Attempt(self._session, self.wanted, is_again=is_again)
+
+    async def _until_wished(self, current: asyncio.Task[bool] | None) -> None:
+        await _cancelled(current)
+        await self._is_changed.wait()
+        self._is_changed.clear()
+
+    async def _replaced(
+        self, earlier: asyncio.Task[bool] | None, attempt: _Attempt
+    ) -> asyncio.Task[bool]:
+        """Listen anew; the earlier stream ends when the new one is open, so nothing is missed.
+
+        Returns when the new stream has ended, or is to be replaced in its turn.
+        """
+        loop = asyncio.get_running_loop()
+        current = loop.create_task(attempt.run())
+        waits = [
+            loop.create_task(attempt.acknowledged.wait()),
+            loop.create_task(self._is_changed.wait()),
+        ]
+        try:
+            if earlier is not None:
+                await asyncio.wait(
+                    {current, waits[0]}, timeout=REPLACE_SECONDS, return_when=FIRST_COMPLETED
+                )
+                await _cancelled(earlier)
+            await asyncio.wait({current, waits[1]}, return_when=FIRST_COMPLETED)
+        except BaseException:
+            await _cancelled(current)
+            await _cancelled(earlier)
+            raise
+        else:
+            return current
+        finally:
+            for wait in waits:
+                wait.cancel()
+
+
+async def _cancelled(task: asyncio.Task[bool] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 class _Attempt:
@@ -58,7 +141,16 @@ class _Attempt:
         self._session = session
         self._wanted = wanted
         self._is_again = is_again
-        self.is_acknowledged = False
+        self._began = asyncio.get_running_loop().time()
+        self.acknowledged = asyncio.Event()
+
+    @property
+    def is_acknowledged(self) -> bool:
+        return self.acknowledged.is_set()
+
+    @property
+    def seconds(self) -> float:
+        return asyncio.get_running_loop().time() - self._began
 
     async def run(self) -> bool:
         """Listen until the stream ends; return whether it makes sense to listen again."""
@@ -85,13 +177,18 @@ class _Attempt:
     def _on_notification(self, method: str, params: JSONObject) -> None:
         if method != ACKNOWLEDGED:
             return
-        self.is_acknowledged = True
+        self.acknowledged.set()
         self._session.listener.on_step("listen_open", {})
         if not self._is_again:
             return
         honored = params.get("notifications")
+        told = honored if isinstance(honored, dict) else self._wanted
         for name in LISTS:
-            if not isinstance(honored, dict) or honored.get(f"{name}ListChanged"):
-                self._session.listener.on_notification(
-                    f"notifications/{name}/list_changed", {}, None
-                )
+            if told.get(f"{name}ListChanged"):
+                self._announce(f"notifications/{name}/list_changed", {})
+        uris = told.get("resourceSubscriptions")
+        for uri in uris if isinstance(uris, list) else ():
+            self._announce(UPDATED, {"uri": uri})
+
+    def _announce(self, method: str, params: JSONObject) -> None:
+        self._session.listener.on_notification(method, params, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import aclosing
 
 from django.conf import settings
@@ -17,7 +17,7 @@ from connectors.upstream.calls import Call
 from connectors.upstream.contract import SessionListener, StreamPosition, UpstreamRequest
 from connectors.upstream.eras import EraRules, LegacyRules, ModernRules
 from connectors.upstream.http_answers import EVENT_STREAM
-from connectors.upstream.listen import listen, wanted_of
+from connectors.upstream.listen import Listening, wanted_of
 from connectors.upstream.reconnect import Pause
 from connectors.upstream.server_stream import server_stream
 from connectors.upstream.sse_parser import STREAM_MAX_BYTES, EventTooLargeError, SseParser
@@ -42,6 +42,7 @@ class HttpSession(BaseSession):
         super().__init__(listener)
         self.rules = rules
         self.is_adopted = False
+        self._listening = Listening(self)
         self.url = spec.url
         self.http = http
         self._headers = {name.lower(): secret.value for name, secret in spec.headers.items()}
@@ -57,6 +58,9 @@ class HttpSession(BaseSession):
     def headers(self, extra: Mapping[str, str]) -> dict[str, str]:
         """Return the configured headers and over them the protocol's own."""
         return {**self._headers, **extra}
+
+    def wish(self, resources: Collection[str], tasks: Collection[str]) -> None:
+        self._listening.wish(resources, tasks)
 
     def learn_tools(self, tools: list[JSONObject]) -> None:
         self._learn(list(tools))
@@ -335,7 +339,7 @@ class HttpSession(BaseSession):
     def start(self) -> None:
         """Begin to listen to what the server sends on its own; the handshake is done."""
         if self.rules.era is Era.MODERN:
-            self.spawn(listen(self))
+            self.spawn(self._listening.run())
         elif self.session_id or wanted_of(self.opened.capabilities):
             self.spawn(server_stream(self))
 

@@ -180,6 +180,12 @@ _TABLE = (
         "The server asks something, and this client takes no stream on which it could be asked.",
     ),
     ("too_many_connections", 429, "The tenant has as many connections as it may", "Remove one."),
+    (
+        "too_many_subscriptions",
+        429,
+        "The connection has as many subscriptions as it may",
+        "Unsubscribe from what nobody needs.",
+    ),
     ("too_many_servers", 429, "The tenant has as many custom servers as it may", "Remove one."),
     ("limit_reached", 429, "A limit is reached", "A quota of the tenant or of the hub."),
     (

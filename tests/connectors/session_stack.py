@@ -125,7 +125,7 @@ class Stack:
 def running_worker(*, slot: str = "", jitter: float = 0.5) -> Iterator[Stack]:
     """Run a worker until the block ends; its retries wait for `go_off`."""
     timers = HeldTimers()
-    pace = Pace(jitter=lambda: jitter, later=timers.later, refresh_seconds=0.2)
+    pace = Pace(jitter=lambda: jitter, later=timers.later, refresh_seconds=0.2, wish_seconds=0.2)
     worker = SessionWorker(slot=slot, pace=pace)
     worker.start()
     try:

@@ -79,7 +79,8 @@ async def _describe(exchange: Exchange) -> Description:
     if not exchange.endpoint.is_aggregate:
         only = found[0]
         return Description(
-            server_info=only.server_info,
+            # A server of 2026-07-28 may leave it out; the handshake needs both.
+            server_info={"name": only.name, "version": "", **only.server_info},
             capabilities=capabilities_of(found, exchange),
             instructions=only.instructions,
             meta={},

@@ -127,6 +127,7 @@ def _entry(request: rows.Row | None, answer: rows.Row | None) -> JSONObject:
     seen = request or answer
     if seen is None:
         raise ValueError("an entry needs a message")
+    http = rows.http_of(answer) if answer else {}
     waited = _waited(request, answer)
     began = seen.at if request else seen.at - timedelta(milliseconds=waited)
     went_up = (seen.direction == Direction.SENT) is (request is not None)
@@ -137,7 +138,7 @@ def _entry(request: rows.Row | None, answer: rows.Row | None) -> JSONObject:
         "request": {
             "method": "POST",
             "url": f"mcp://{host}/{seen.method}",
-            **_common(request),
+            **_common(request, http, "requestHeaders"),
             "queryString": [],
             "postData": {
                 "mimeType": "application/json",
@@ -145,9 +146,9 @@ def _entry(request: rows.Row | None, answer: rows.Row | None) -> JSONObject:
             },
         },
         "response": {
-            "status": 200 if answer else 0,
-            "statusText": "OK" if answer else "",
-            **_common(answer),
+            "status": http.get("status", 200 if answer else 0),
+            "statusText": "",
+            **_common(answer, http, "responseHeaders"),
             "content": {
                 "size": answer.size if answer else 0,
                 "mimeType": "application/json",
@@ -161,11 +162,13 @@ def _entry(request: rows.Row | None, answer: rows.Row | None) -> JSONObject:
     }
 
 
-def _common(row: rows.Row | None) -> JSONObject:
+def _common(row: rows.Row | None, http: JSONObject, headers: str) -> JSONObject:
+    found = http.get(headers)
+    pairs = found.items() if isinstance(found, dict) else ()
     return {
         "httpVersion": "",
         "cookies": [],
-        "headers": [],
+        "headers": [{"name": name, "value": value} for name, value in pairs],
         "headersSize": -1,
         "bodySize": row.size if row else -1,
     }

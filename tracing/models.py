@@ -49,6 +49,7 @@ class TraceEvent(TenantScoped):
     redacted = models.BooleanField(default=False)
     synthetic = models.BooleanField(default=False)
     duration_ms = models.FloatField(null=True, blank=True)
+    http = models.TextField(blank=True)
 
     class Meta(TenantScoped.Meta):
         indexes: ClassVar = [

@@ -86,6 +86,8 @@ class TraceRecord:
     synthetic: bool = False
     """Made up by the hub for the reader; it never was on the wire."""
     duration_ms: float | None = None
+    http: JSONObject | None = None
+    """The HTTP exchange that carried an answer, with the values of harmless headers alone."""
     secret_names: frozenset[str] = frozenset()
     """`redaction.secret_names` of the tool's input schema."""
 
@@ -130,6 +132,7 @@ class TraceRow(NamedTuple):
     redacted: bool
     synthetic: bool
     duration_ms: float | None
+    http: str
 
 
 class Row(Protocol):
@@ -171,6 +174,8 @@ class Row(Protocol):
     def synthetic(self) -> bool: ...
     @property
     def duration_ms(self) -> float | None: ...
+    @property
+    def http(self) -> str: ...
 
 
 class RowIds:
@@ -229,6 +234,7 @@ def row_of(record: TraceRecord, stamp: Stamp) -> TraceRow:
         redacted=kept.redacted,
         synthetic=record.synthetic,
         duration_ms=record.duration_ms,
+        http=_http(record, stamp.secrets),
     )
 
 
@@ -267,10 +273,17 @@ def wire(row: Row, *, largest: int | None = None) -> JSONObject:
         "redacted": row.redacted,
         "synthetic": row.synthetic,
         "durationMs": row.duration_ms,
+        "http": http_of(row) or None,
     }
     if is_omitted:
         shown["contentOmitted"] = True
     return shown
+
+
+def http_of(row: Row) -> JSONObject:
+    """Return the HTTP exchange that carried an answer, {} when none is known."""
+    found: JSONObject = json.loads(row.http) if row.http else {}
+    return found
 
 
 def content_of(row: Row) -> JSONValue:
@@ -291,6 +304,11 @@ def _content(record: TraceRecord, secrets: KnownSecrets) -> Redacted:
     if record.message is None:
         return redact_raw(record.raw, rules)
     return redact(record.message, rules, size=record.size)
+
+
+def _http(record: TraceRecord, secrets: KnownSecrets) -> str:
+    """Return the exchange as JSON; whoever saw it has left out what its names tell to be secret."""
+    return json.dumps(secrets.hidden(record.http)) if record.http else ""
 
 
 def _error(message: JSONObject, kind: MessageType) -> tuple[bool, int | None]:

@@ -90,6 +90,7 @@ class _Trace:
                 attempt=seen.attempt or 1,
                 synthetic=seen.synthetic,
                 duration_ms=seen.duration_ms,
+                http=seen.http.wire if seen.http else None,
                 secret_names=names,
             )
         )

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from connectors.upstream.contract import UpstreamRequest
+from connectors.upstream.http_layer import HttpSeen
 from mcphub.core.clock import MovableDeadline
 from mcphub.core.types import JSONObject, JSONValue
 
@@ -34,6 +35,7 @@ class Call:
     """Whether it is a stream that the session keeps open for itself, not a call of the host."""
     on_notification: Callable[[str, JSONObject], None] | None = None
     last_event_id: str = ""
+    http: HttpSeen | None = None
     _asking: int = 0
     _asking_since: float = 0.0
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from connectors.server_spec import Era, StoredSession, Transport
+from connectors.upstream.http_layer import HttpSeen
 from mcphub.core.clock import Deadline
 from mcphub.core.errors import HubError
 from mcphub.core.types import JSONObject
@@ -62,6 +63,8 @@ class SeenMessage:
     synthetic: bool = False
     raw: bytes | None = None
     duration_ms: float | None = None
+    http: HttpSeen | None = None
+    """Of an answer, or of what stands in for one: the exchange that carried it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

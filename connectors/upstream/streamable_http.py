@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import aclosing
 
@@ -17,6 +18,7 @@ from connectors.upstream.calls import Call
 from connectors.upstream.contract import SessionListener, StreamPosition, UpstreamRequest
 from connectors.upstream.eras import EraRules, LegacyRules, ModernRules
 from connectors.upstream.http_answers import EVENT_STREAM
+from connectors.upstream.http_layer import HttpSeen
 from connectors.upstream.listen import Listening, wanted_of
 from connectors.upstream.reconnect import Pause
 from connectors.upstream.server_stream import server_stream
@@ -122,7 +124,9 @@ class HttpSession(BaseSession):
             max_bytes=STREAM_MAX_BYTES,
         )
         parser: SseParser | None = None
+        began = time.monotonic()
         async with self.http.stream(request) as response:
+            call.http = _seen(request, response, began)
             if response.status >= 300:
                 raise await self._refused(call, response)
             if call.request.method == "initialize" and isinstance(self.rules, LegacyRules):
@@ -361,3 +365,13 @@ class HttpSession(BaseSession):
                 await response.drain()
         except HubError as exc:
             self.listener.on_step("close_failed", {"code": exc.problem_code})
+
+
+def _seen(request: EgressRequest, response: EgressResponse, began: float) -> HttpSeen:
+    return HttpSeen(
+        method=request.method,
+        status=response.status,
+        duration_ms=(time.monotonic() - began) * 1000.0,
+        request_headers=request.headers,
+        response_headers=response.headers,
+    )

@@ -51,6 +51,7 @@ class Tap:
                 call_id=call.request.call_id if call else None,
                 attempt=call.request.attempt if call else 0,
                 duration_ms=_duration(call) if is_answer and call else None,
+                http=call.http if is_answer and call else None,
             )
         )
 
@@ -87,6 +88,7 @@ class Tap:
                 attempt=call.request.attempt,
                 synthetic=True,
                 duration_ms=_duration(call),
+                http=call.http,
             )
         )
 

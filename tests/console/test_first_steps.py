@@ -68,6 +68,9 @@ def test_har_and_ndjson_files_hold_every_message_and_open_again(
     har = json.loads(exported(page, "har", downloads).read_text())
     methods = [one["request"]["url"].rsplit("/", 2)[-2:] for one in har["log"]["entries"]]
     assert ["tools", "call"] in methods
+    called = har["log"]["entries"][methods.index(["tools", "call"])]
+    assert called["response"]["status"] == 200
+    assert "content-type" in [one["name"] for one in called["request"]["headers"]]
     ndjson = exported(page, "ndjson", downloads)
     rows = [json.loads(line) for line in ndjson.read_text().splitlines()]
     assert {"tools/call"} < {row["method"] for row in rows}
@@ -82,6 +85,10 @@ def test_the_handshake_and_the_steps_of_a_connection_are_told(page: Page) -> Non
         ".some(r => /server\\/discover|initialize/.test(r.innerText))",
         "the handshake is in the history",
     )
+    page.click_row("history", "tools/list")
+    assert "POST → 200" in page.see("http", "HTTP")
+    headers = page.js("document.querySelector('[data-testid=http]').textContent")
+    assert "content-type: application/json" in headers
     page.click("tab-overview")
     assert "transport" in page.see("timeline", "era probe")
 

@@ -13,6 +13,7 @@ from redis import Redis
 
 from mcphub.core import broadcast
 from mcphub.core.broadcast import EventGroup
+from mcphub.core.types import JSONObject
 from tests.tracing.conftest import Exchange, record, session_of
 from tests.waiting import eventually
 from tests.world import World
@@ -57,11 +58,30 @@ def test_messages_become_rows_in_the_order_they_were_seen(exchange: Exchange) ->
         "redacted": False,
         "synthetic": False,
         "durationMs": None,
+        "http": None,
     }
     assert rows.wire(received)["type"] == "response"
     assert rows.wire(received)["durationMs"] == 3.25
     assert sent.tenant_id == session.tenant_id
     assert sent.member_id == session.member_id
+
+
+def test_known_secrets_are_hidden_in_headers_too(exchange: Exchange) -> None:
+    session = exchange.session
+    session.know(["hunter2-hunter2"])
+    headers: JSONObject = {"user-agent": "hunter2-hunter2", "content-type": "application/json"}
+    http: JSONObject = {
+        "method": "POST",
+        "status": 200,
+        "durationMs": 1.5,
+        "requestHeaders": headers,
+        "responseHeaders": {},
+    }
+    record(session, {"jsonrpc": "2.0", "id": 7, "result": {}}, method="ping", http=http)
+    (row,) = stored(session)
+    told = rows.wire(row)["http"]
+    shown = {"user-agent": "[redacted]", "content-type": "application/json"}
+    assert told == {**http, "requestHeaders": shown}
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,16 @@ class TraceErrorOutput(Output):
     code = serializers.IntegerField(allow_null=True)
 
 
+class TraceHttpOutput(Output):
+    method = serializers.CharField()
+    status = serializers.IntegerField()
+    duration_ms = serializers.FloatField(help_text="Until the head of the answer was there.")
+    request_headers = serializers.DictField(
+        child=serializers.CharField(), help_text="Values of harmless headers, names of all."
+    )
+    response_headers = serializers.DictField(child=serializers.CharField())
+
+
 class TraceOutput(Output):
     """One JSON-RPC message that was seen, redacted."""
 
@@ -47,3 +57,6 @@ class TraceOutput(Output):
     redacted = serializers.BooleanField()
     synthetic = serializers.BooleanField(help_text="Made by the hub; it was never on the wire.")
     duration_ms = serializers.FloatField(allow_null=True)
+    http = TraceHttpOutput(
+        allow_null=True, help_text="The HTTP exchange that carried an answer, if one did."
+    )

@@ -27,17 +27,19 @@ function harEntry(entry) {
   const { request, answer } = entry;
   const wait = Math.max(0, entry.duration ?? 0);
   const text = (row) => (row ? JSON.stringify(row.content) : "");
-  const common = (row) => ({ httpVersion: "", cookies: [], headers: [], headersSize: -1, bodySize: row?.size ?? -1 });
+  const http = answer?.http;
+  const pairs = (headers) => Object.entries(headers ?? {}).map(([name, value]) => ({ name, value }));
+  const common = (row, headers) => ({ httpVersion: "", cookies: [], headers: pairs(headers), headersSize: -1, bodySize: row?.size ?? -1 });
   return {
     startedDateTime: entry.at,
     time: wait,
     request: {
-      ...common(request), method: "POST", queryString: [],
+      ...common(request, http?.requestHeaders), method: http?.method ?? "POST", queryString: [],
       url: `mcp://${entry.wentUp ? entry.server : "mcphub"}/${entry.method}`,
       postData: { mimeType: "application/json", text: text(request) },
     },
     response: {
-      ...common(answer), status: answer ? 200 : 0, statusText: answer ? "OK" : "", redirectURL: "",
+      ...common(answer, http?.responseHeaders), status: http?.status ?? (answer ? 200 : 0), statusText: "", redirectURL: "",
       content: { size: answer?.size ?? 0, mimeType: "application/json", text: text(answer) },
     },
     cache: {},

@@ -58,6 +58,28 @@ async def test_every_message_is_seen_once_in_order_with_its_call() -> None:
     assert [seen.at for seen in listener.seen] == sorted(seen.at for seen in listener.seen)
 
 
+async def test_an_answer_carries_its_http_exchange_with_harmless_values_alone() -> None:
+    listener = Listener()
+    async with talking_to(Chatty(), listener, era_hint=Era.LEGACY) as session:
+        await session.request(call_of("x"))
+        await failure_of(session, call_of("garbage"))
+    initialized, answered, failed = (
+        seen.http.wire for seen in listener.seen if seen.http is not None
+    )
+    assert {one["status"] for one in (initialized, answered, failed)} == {200}
+    assert answered["method"] == "POST"
+    assert answered["requestHeaders"] == {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": "2025-11-25",
+        "mcp-session-id": "[redacted]",
+    }
+    assert answered["responseHeaders"] == {
+        "content-type": "text/event-stream",
+        "connection": "close",
+    }
+
+
 async def test_bytes_that_are_no_message_are_seen_raw_and_the_failure_is_synthetic() -> None:
     listener = Listener()
     async with talking_to(Chatty(), listener, era_hint=Era.LEGACY) as session:

@@ -14,6 +14,7 @@ from django.utils.html import format_html
 
 from mcphub.core.errors import BlockedUrlError
 from tenants import api_keys, connect_sessions, services
+from tenants.login import LimitedLoginForm
 from tenants.models import (
     ApiKey,
     ConnectSession,
@@ -38,6 +39,7 @@ else:
 
 admin.site.site_header = admin.site.site_title = "mcphub"
 admin.site.index_title = "Administration"
+admin.site.login_form = LimitedLoginForm
 admin.site.unregister(Group)  # what somebody may do is the role of their membership
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from asgiref.sync import async_to_sync
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import NON_FIELD_ERRORS, ValidationError
 from django.db.models import Count, IntegerField, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 
-from connectors import events
+from connectors import events, selectors
 from connectors.models import Connection, Connector, CustomServer, ToolCall
-from connectors.services import connections, connectors, oauth_risks
+from connectors.services import connections, connectors, diagnose, oauth_risks
 from connectors.states import State
 from mcphub.core.errors import ConflictError, HubError, InvalidInputError
 from mcphub.core.types import JSONObject
@@ -32,6 +34,8 @@ else:
 
 PREVIEWED = ("/static/", "data:image/")
 """Icons that the site's Content-Security-Policy lets a page show."""
+MOST_TESTED = 5
+"""Presets that one action tries: each may take some seconds."""
 HEADER_LINE = re.compile(r"(?P<name>[^:\s]+)\s*:\s*(?P<value>\S.*)")
 VARIABLE_LINE = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>\S.*)")
 FIELD_OF = {
@@ -167,6 +171,7 @@ class ConnectorAdmin(RowAdmin):
     search_fields = ("name", "slug", "url")
     prepopulated_fields = {"slug": ("name",)}
     readonly_fields = ("icon_preview", "has_secrets", "risks")
+    actions = ("test_connection",)
     fieldsets = (
         (None, {"fields": ("name", "slug", "tenant", "description", "is_enabled", "order")}),
         ("Icon", {"fields": ("icon", "icon_preview")}),
@@ -224,12 +229,20 @@ class ConnectorAdmin(RowAdmin):
         return format_html_join("", "<p>{} {}</p>", found) or "-"
 
     @admin.display(description="connections", ordering="connection_number")
-    def connection_count(self, row: Any) -> int:
-        return int(row.connection_number)
+    def connection_count(self, row: Any) -> str:
+        return _link_to_connections(row, row.connection_number)
 
     @admin.display(description="connected", ordering="connected_number")
-    def connected_count(self, row: Any) -> int:
-        return int(row.connected_number)
+    def connected_count(self, row: Any) -> str:
+        return _link_to_connections(row, row.connected_number, "&state__exact=connected")
+
+    @admin.action(description="Test the connection, without a member's credentials")
+    def test_connection(self, request: HttpRequest, rows: QuerySet[Connector]) -> None:
+        for row in rows[:MOST_TESTED]:
+            steps = async_to_sync(diagnose.diagnose)(selectors.spec_of_preset(row))
+            failed = next((step for step in steps if step.outcome == "failed"), None)
+            level = messages.SUCCESS if failed is None else messages.WARNING
+            self.message_user(request, f"{row}: {_outcome(failed)}", level)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:  # noqa: FBT001  (Django's signature)
         connectors.store(obj, secrets=form.secrets)
@@ -361,6 +374,17 @@ class ToolCallAdmin(LookAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[ToolCall]:
         return ToolCall.unscoped.defer("sealed_params", "sealed_outcome")
+
+
+def _link_to_connections(row: Connector, count: int, narrow: str = "") -> str:
+    address = f"{reverse('admin:connectors_connection_changelist')}?connector__id__exact={row.pk}"
+    return format_html('<a href="{}">{}</a>', f"{address}{narrow}", count)
+
+
+def _outcome(failed: diagnose.Step | None) -> str:
+    if failed is None:
+        return "every step from the name to the authorization is fine."
+    return f"step “{failed.name}” failed ({failed.code}). {failed.hint or ''}"
 
 
 def _count(**narrow: Any) -> Coalesce:

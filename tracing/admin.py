@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
 
 from tracing.models import TraceEvent
 
@@ -17,13 +19,30 @@ else:
 
 @admin.register(TraceEvent)
 class TraceEventAdmin(RowAdmin):
-    list_display = ("at", "tenant", "server", "direction", "type", "method", "is_error", "size")
+    list_display = (
+        "at",
+        "tenant",
+        "server",
+        "direction",
+        "type",
+        "method",
+        "is_error",
+        "size",
+        "in_console",
+    )
     list_filter = ("direction", "type", "is_error")
     search_fields = ("=id", "=call_id", "=connection_id")
     ordering = ("-id",)
     show_full_result_count = False
     list_select_related = ("tenant",)
     list_per_page = 50
+
+    @admin.display(description="console")
+    def in_console(self, row: TraceEvent) -> str:
+        if row.call_id is None:
+            return "-"
+        address = f"{reverse('console')}#/{row.server}/tools/?filter=call:{row.call_id}"
+        return format_html('<a href="{}" title="For its member: opens the call">open</a>', address)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -46,7 +46,13 @@ from connectors.selectors.servers import (
     tools_of_all,
     view_of,
 )
-from connectors.selectors.spec import kept_secrets, secret_texts, signs_in, spec_for
+from connectors.selectors.spec import (
+    kept_secrets,
+    secret_texts,
+    signs_in,
+    spec_for,
+    spec_of_preset,
+)
 from connectors.selectors.views import (
     AuthView,
     CallTarget,
@@ -101,6 +107,7 @@ __all__ = [
     "servers_for",
     "signs_in",
     "spec_for",
+    "spec_of_preset",
     "taken_slugs",
     "targets",
     "timeline_for",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 
 from connectors import oauth_choices
@@ -16,6 +17,7 @@ from oauth.server_auth import ServerAuth
 from tracing.secrets import KnownSecrets
 
 SHORTEST_KEPT = 8
+NOBODY = uuid.UUID(int=0)
 
 
 def spec_for(connection: Connection) -> ServerSpec:
@@ -66,6 +68,18 @@ def relays_of(connection: Connection) -> Mapping[Relay, RelayView]:
             is_offered=server.relay_roots, is_consented=connection.consents_roots
         ),
     }
+
+
+def spec_of_preset(connector: Connector) -> ServerSpec:
+    """Return what trying a preset needs: the operator's secrets and nobody's own."""
+    return spec_for(
+        Connection(
+            connector=connector,
+            slug=connector.slug,
+            tenant_id=connector.tenant_id or NOBODY,
+            member_id=NOBODY,
+        )
+    )
 
 
 def _stored_session(connection: Connection) -> StoredSession | None:

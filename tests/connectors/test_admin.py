@@ -18,6 +18,7 @@ from tests.connectors.server_factories import (
     make_connection,
     make_connector,
 )
+from tests.fakes.mcp_servers import Kind, running
 from tests.world import World
 
 CONNECTOR = "/admin/connectors/connector"
@@ -145,8 +146,8 @@ def test_the_list_counts_connections_and_shows_icons_escaped(root: Client, world
     page = root.get(f"{CONNECTOR}/")
 
     text = page.content.decode()
-    assert '<td class="field-connection_count">2</td>' in text
-    assert '<td class="field-connected_count">1</td>' in text
+    assert ">2</a></td>" in text
+    assert ">1</a></td>" in text
     assert "<script>x" not in text
 
 
@@ -173,6 +174,28 @@ def test_the_ledger_is_shown_without_what_is_sealed(root: Client, world: World) 
 
     assert (listed.status_code, page.status_code) == (200, 200)
     assert "sealed" not in page.content.decode()
+
+
+def test_a_preset_is_tried_without_a_member(root: Client) -> None:
+    with running(Kind.DUAL) as server:
+        fine = make_connector("fine", url=server.url)
+        broken = make_connector("broken", url="http://127.0.0.1:9/mcp")
+        form = {"action": "test_connection", "_selected_action": [str(fine.pk), str(broken.pk)]}
+        page = root.post(f"{CONNECTOR}/", form, follow=True).text
+    assert "every step from the name to the authorization is fine" in page
+    assert "step “tcp” failed" in page
+
+
+def test_the_counts_of_a_preset_lead_to_its_connections(root: Client, world: World) -> None:
+    row = make_connector("linear")
+    make_connection(world.alice, row, "linear", state="connected", is_wanted=True)
+    make_connection(world.bob, row, "linear", state="error")
+    page = root.get(f"{CONNECTOR}/").text
+    address = f"{CONNECTION}/?connector__id__exact={row.pk}"
+    assert f'<a href="{address}">2</a>' in page
+    narrow = f"{address}&amp;state__exact=connected"
+    assert f'<a href="{narrow}">1</a>' in page
+    assert ">linear<" in root.get(f"{address}&state__exact=error").text
 
 
 def test_removing_a_preset_ends_its_connections(root: Client, world: World) -> None:

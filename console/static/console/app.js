@@ -253,8 +253,12 @@ class App {
     if (location.hash !== hash) history.replaceState(null, "", hash);
   }
 
+  /** `#/server/part/item`, with `?filter=…` for the history: links of the admin site have it. */
   openAddress() {
-    const [, id, tab, item] = location.hash.split("/").map(decoded);
+    const [path, search = ""] = location.hash.split("?");
+    const [, id, tab, item] = path.split("/").map(decoded);
+    const filter = new URLSearchParams(search).get("filter");
+    if (filter) this.history?.setFilter(filter);
     if (!id || !this.store?.servers.has(id)) return false;
     this.openServer(id, tab).then((panel) => { if (tab === "tools" && item) panel?.open(item); });
     return true;

@@ -15,7 +15,6 @@ from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata
 from mcp.shared.auth import OAuthToken as Tokens
-from oauth2_provider.models import AccessToken
 from pytest_django.fixtures import Settings
 
 from gateway.login.models import ClientLogin
@@ -80,18 +79,24 @@ class Desktop:
     async def callback(self) -> AuthorizationCodeResult:
         return AuthorizationCodeResult.model_validate(self.back)
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Open a client as if it had just been started, and call a tool."""
+    def sign_in(self) -> OAuthClientProvider:
+        """Return the SDK's way to authenticate, which knows nothing but the address."""
         metadata = OAuthClientMetadata.model_validate(
             {"client_name": "Desktop", "redirect_uris": [CALLBACK]}
         )
-        auth = OAuthClientProvider(
+        return OAuthClientProvider(
             self.url,
             metadata,
             self.keychain,
             redirect_handler=self.open_page,
             callback_handler=self.callback,
         )
+
+    async def call(
+        self, tool: str, arguments: dict[str, Any], auth: OAuthClientProvider | None = None
+    ) -> Any:
+        """Connect and call a tool."""
+        auth = auth or self.sign_in()
         async with (
             asyncio.timeout(SECONDS),
             httpx2.AsyncClient(auth=auth, timeout=SECONDS) as http,
@@ -118,16 +123,24 @@ def test_client_that_knows_only_the_address_signs_in_and_calls_a_tool(desktop: D
     assert login.client.name == "Desktop"
 
 
-def test_client_that_starts_again_asks_nobody_and_renews_what_has_expired(
-    desktop: Desktop,
-) -> None:
+def test_client_whose_token_has_run_out_renews_it_and_asks_nobody(desktop: Desktop) -> None:
+    async def call_twice() -> Any:
+        auth = desktop.sign_in()
+        await desktop.call("demo__echo", {"text": "one"}, auth)
+        first = desktop.keychain.tokens
+        auth.context.token_expiry_time = 1.0
+        result = await desktop.call("demo__echo", {"text": "two"}, auth)
+        assert desktop.keychain.tokens != first
+        return result
+
+    assert not asyncio.run(call_twice()).is_error
+    assert len(desktop.asked) == 1
+    assert ClientLogin.unscoped.count() == 1
+
+
+def test_client_that_is_started_again_uses_what_it_has(desktop: Desktop) -> None:
     asyncio.run(desktop.call("demo__echo", {"text": "one"}))
-    AccessToken.objects.update(expires="2020-01-01T00:00Z")
-    first = desktop.keychain.tokens
-    assert first is not None
-    result = asyncio.run(desktop.call("demo__echo", {"text": "two"}))
-    assert not result.is_error
-    assert desktop.keychain.tokens != first
+    assert not asyncio.run(desktop.call("demo__echo", {"text": "two"})).is_error
     assert len(desktop.asked) == 1
 
 

@@ -25,7 +25,7 @@ from connectors.services.notices import Outbox
 from connectors.services.parking import Parking
 from connectors.services.refreshing import Refreshing
 from connectors.services.seen import Traces, tool_secrets
-from connectors.services.server_logs import ServerLogs
+from connectors.services.server_logs import ServerLogs, restore_level
 from connectors.services.sign_ins import SignIns
 from connectors.services.step_book import StepBook
 from connectors.services.timeline import Step
@@ -280,6 +280,7 @@ class Keeper:
             session = self.host.session(connection_id)
             if session is None:
                 return kept.loss or session_closed()
+            await restore_level(session, lease.log_level)
             lists = await listings.fetch_first(session)
         except HubError as exc:
             return kept.loss or exc

@@ -63,6 +63,7 @@ class Lease:
     attempt: int
     server: tuple[type[Connector | CustomServer], uuid.UUID]
     spec: ServerSpec | None = None
+    log_level: str = ""
 
     @property
     def secrets(self) -> KnownSecrets:
@@ -162,6 +163,7 @@ def _taken(row: Connection, fence: Fence) -> Claim:
         auto_reconnect=server.auto_reconnect,
         attempt=row.attempt,
         server=(type(server), server.pk),
+        log_level=row.log_level,
     )
     try:
         spec = selectors.spec_for(row)

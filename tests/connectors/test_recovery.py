@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from redis import Redis
@@ -20,6 +20,7 @@ from connectors.services.leases import Outcome
 from connectors.services.transitions import Fence, transition
 from connectors.states import State
 from mcphub.core import clock
+from mcphub.core.types import JSONObject
 from tests.connectors import server_factories
 from tests.connectors.session_stack import Stack, add_server, kinds_of, running_worker
 from tests.fakes import raw_server
@@ -251,6 +252,26 @@ def test_a_lost_session_is_opened_again_at_once(world: World, stack: Stack) -> N
         stack.go_off()
         row.refresh_from_db()
         assert (row.state, row.attempt, row.last_error) == ("connected", 0, None)
+        assert stack.call(row, "echo") is None
+
+
+class Talkative(Forgetful):
+    capabilities: ClassVar[JSONObject] = {"tools": {}, "logging": {}}
+
+
+def test_a_session_that_is_opened_anew_is_told_its_log_level_again(
+    world: World, stack: Stack
+) -> None:
+    server = Talkative()
+    with serving_in_thread(server):
+        row = stack.connect(world.alice.principal, add_server(world.alice.principal, server.url))
+        assert server.of("logging/setLevel") == []
+        connections.set_log_level(world.alice.principal, row, "debug")
+        server.is_restarted = True
+        stack.call(row, "echo")
+        stack.go_off()
+        (told,) = server.of("logging/setLevel")
+        assert told.params["level"] == "debug"
         assert stack.call(row, "echo") is None
 
 

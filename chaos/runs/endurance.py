@@ -8,8 +8,8 @@ import secrets
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
+from chaos import usage
 from chaos.load import ask
 from chaos.runs.upstream import site
 from chaos.stack import WORKERS, Stack
@@ -23,9 +23,7 @@ STRANGE = ("cancel scope", "Traceback", "Task exception was never retrieved", "T
 
 def descriptors(stack: Stack) -> dict[str, int]:
     """Open file descriptors of every worker."""
-    return {
-        name: len(list(Path(f"/proc/{stack.programs[name].pid}/fd").iterdir())) for name in WORKERS
-    }
+    return {name: usage.of(stack, name).descriptors for name in WORKERS}
 
 
 def strange(stack: Stack) -> Counter[str]:

@@ -83,6 +83,12 @@ def wait_for_redis(seconds: float = 10.0) -> None:
     client.close()
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--write-inventory", action="store_true", help="write docs/relay-inventory.md anew"
+    )
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None) -> Iterator[None]:
     """Let go of the connection of the thread that async code shares, or no database is dropped."""

@@ -10,6 +10,12 @@ import httpx
 
 from tests.waiting import eventually
 
+EVERY_QUESTION: Mapping[str, Any] = {
+    "relaySampling": True,
+    "relayRoots": True,
+    "consent": {"elicitation": True, "sampling": True, "roots": True},
+}
+"""Fields of a server whose every question is let through to whoever can answer it."""
 SETTLED = {"connected", "error", "authRequired", "disconnected"}
 
 
@@ -32,9 +38,12 @@ class Api:
         server: dict[str, Any] = response.json()
         return server
 
-    def connect(self, slug: str, *, seconds: float = 30.0) -> Mapping[str, Any]:
+    def connect(
+        self, slug: str, *, seconds: float = 30.0, consent: Mapping[str, bool] | None = None
+    ) -> Mapping[str, Any]:
         """Connect and return the server object when its state has settled."""
-        response = self.http.post(f"/api/v1/servers/{slug}/connect", json={})
+        body = {} if consent is None else {"consent": consent}
+        response = self.http.post(f"/api/v1/servers/{slug}/connect", json=body)
         assert response.status_code in {200, 202}, response.text
 
         def settled() -> Mapping[str, Any] | None:
@@ -47,8 +56,9 @@ class Api:
 
     def connected(self, slug: str, url: str, **fields: Any) -> Mapping[str, Any]:
         """Add a server, connect it, and return it connected."""
+        consent = fields.pop("consent", None)
         self.add_server(slug, url, **fields)
-        server = self.connect(slug)
+        server = self.connect(slug, consent=consent)
         assert server["connectionState"] == "connected", server["lastError"]
         return server
 

@@ -39,10 +39,11 @@ def everything(transport: str) -> Iterator[str]:
 
 
 @contextmanager
-def conformance_server() -> Iterator[str]:
-    """Run the server whose names the official suite calls; yields its URL."""
+def conformance_server(era: str) -> Iterator[str]:
+    """Run the server whose names the official suite calls, of one era; yields its URL."""
     port = free_port()
-    with listening([sys.executable, "-m", "tests.fakes.conformance.server", str(port)], port):
+    command = [sys.executable, "-m", "tests.fakes.conformance.server", str(port), era]
+    with listening(command, port):
         yield f"http://localhost:{port}/mcp"
 
 

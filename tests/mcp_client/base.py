@@ -175,7 +175,7 @@ async def events(response: httpx.Response) -> AsyncIterator[JSONObject]:
             yield json.loads(body)
         return
     data: list[str] = []
-    async for line in response.aiter_lines():
+    async for line in lines(response):
         if line.startswith("data:"):
             data.append(line.removeprefix("data:").removeprefix(" "))
         elif not line and data:
@@ -183,6 +183,15 @@ async def events(response: httpx.Response) -> AsyncIterator[JSONObject]:
             data = []
             if text:
                 yield json.loads(text)
+
+
+async def lines(response: httpx.Response) -> AsyncIterator[str]:
+    """Return lines as event streams have them; httpx also splits at U+2028 and its like."""
+    rest = b""
+    async for part in response.aiter_bytes():
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            yield line.removesuffix(b"\r").decode()
 
 
 @asynccontextmanager

@@ -61,7 +61,7 @@ async def level_told(route: Route) -> JSONValue:
         params = route.upstream.of("tools/call")[-1]["params"]
         meta = params.get("_meta") if isinstance(params, dict) else None
         return meta.get(LOG_LEVEL) if isinstance(meta, dict) else None
-    return route.upstream.methods.level if isinstance(route.client, LegacyClient) else "per request"
+    return route.upstream.methods.level or None
 
 
 def list_changed(kind: str) -> Measure:

@@ -8,6 +8,8 @@ from tests.relay_inventory.probe import LEGACY, Measure, Probe
 from tests.relay_inventory.route import Route
 
 GROUP = "Requests"
+NOT_FOUND = {-32002, -32602}
+"""Of 2025-11-25 and of 2026-07-28."""
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
@@ -96,7 +98,7 @@ async def linked(route: Route) -> JSONValue:
 
 async def unknown_resource(route: Route) -> JSONValue:
     reply = await route.client.request("resources/read", {"uri": "other://nowhere"})
-    return {"code": (reply.error or {}).get("code")}
+    return {"isRefused": (reply.error or {}).get("code") in NOT_FOUND}
 
 
 async def view(route: Route) -> JSONValue:
@@ -173,7 +175,11 @@ PROBES = (
     row("resources/read, text", reading(content.NOTE), "Contents with the URI that was asked for."),
     row("resources/read, blob", reading("note://2"), "As text."),
     row("resources/read, by template", reading_template, "An expanded template is readable."),
-    row("resources/read, unknown", unknown_resource, "The error of the specification."),
+    row(
+        "resources/read, unknown",
+        unknown_resource,
+        "An error of the protocol, never empty contents.",
+    ),
     row("resource links and embedded resources", linked, "What a result links to is readable."),
     row("`ui://` views (MCP Apps)", view, "`_meta.ui` stays; the view is readable."),
     row(

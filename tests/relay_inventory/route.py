@@ -73,15 +73,20 @@ def without_envelope(result: JSONObject) -> JSONObject:
     found = {name: value for name, value in result.items() if name not in ENVELOPE}
     meta = found.get("_meta")
     if isinstance(meta, dict):
-        kept = {
-            name: value
-            for name, value in meta.items()
-            if name not in ENVELOPE_META and not name.startswith(OWN_META)
-        }
-        found["_meta"] = kept
-        if not kept:
+        found["_meta"] = {name: meta[name] for name in meta if name not in ENVELOPE_META}
+        if not found["_meta"]:
             del found["_meta"]
     return found
+
+
+def without_own_meta(entry: JSONObject) -> JSONObject:
+    """Return an entry without what the hub added to its metadata."""
+    meta = entry.get("_meta")
+    if not isinstance(meta, dict) or not any(name.startswith(OWN_META) for name in meta):
+        return entry
+    kept = {name: value for name, value in meta.items() if not name.startswith(OWN_META)}
+    others = {name: value for name, value in entry.items() if name != "_meta"}
+    return {**others, "_meta": kept} if kept else others
 
 
 def replaced(value: JSONValue, back: Mapping[str, str]) -> JSONValue:
@@ -90,6 +95,7 @@ def replaced(value: JSONValue, back: Mapping[str, str]) -> JSONValue:
     if isinstance(value, list):
         return [replaced(entry, back) for entry in value]
     if isinstance(value, dict):
+        value = without_own_meta(value)
         return {name: replaced(entry, back) for name, entry in value.items()}
     return value
 

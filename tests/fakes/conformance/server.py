@@ -1,4 +1,4 @@
-"""The reference server of the suite's server leg: `python -m tests.fakes.conformance.server PORT`.
+"""The reference server of the server leg: `python -m tests.fakes.conformance.server PORT ERA`.
 
 Its tools, resources and prompts carry the names that the scenarios call.
 """
@@ -22,6 +22,7 @@ from mcphub.core.types import JSONObject
 from tests.fakes.conformance import answers
 from tests.fakes.conformance.inputs import add_asking_tools
 from tests.fakes.event_memory import EventMemory
+from tests.fakes.mcp_servers import OneEra
 
 Ctx: TypeAlias = "Context[Any]"
 STEP_SECONDS = 0.05
@@ -54,6 +55,22 @@ async def test_tool_with_logging(ctx: Ctx) -> str:
         await ctx.info(f"Tool {step}")
         await asyncio.sleep(STEP_SECONDS)
     return "logged"
+
+
+@server.tool()
+async def test_logging_tool(ctx: Ctx) -> str:
+    await ctx.info("Tool line")
+    return "logged"
+
+
+@server.tool()
+async def test_streaming_elicitation(ctx: Ctx) -> str | types.InputRequiredResult:
+    await ctx.report_progress(progress=1, total=2)
+    got = ctx.input_responses or {}
+    if "name" in got:
+        return "streamed"
+    asked = answers.form("What is your name?", name={"type": "string"})
+    return types.InputRequiredResult(input_requests={"name": asked})
 
 
 @server.tool()
@@ -226,7 +243,8 @@ def main() -> None:
     )
     add_empty_answers()
     finish()
-    app = server.streamable_http_app(event_store=EventMemory(), retry_interval=100)
+    both = server.streamable_http_app(event_store=EventMemory(), retry_interval=100)
+    app = OneEra(both, is_modern=False) if sys.argv[2] == "legacy" else both
     # h11 trims field values, as RFC 9110 5.5 asks; httptools does not
     uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[1]), http="h11", log_level="error")
 

@@ -25,7 +25,14 @@ from gateway.wire import MODERN_PROTOCOL_VERSIONS, Incoming, Notification, Reque
 from mcphub.core.types import JSONObject, JSONValue
 
 ENCODED = re.compile(r"=\?base64\?(.*)\?=")
-NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+NAMED_BY = {
+    "tools/call": "name",
+    "prompts/get": "name",
+    "resources/read": "uri",
+    "tasks/get": "taskId",
+    "tasks/update": "taskId",
+    "tasks/cancel": "taskId",
+}
 """Which parameter `Mcp-Name` repeats."""
 
 

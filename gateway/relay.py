@@ -10,6 +10,7 @@ from typing import Any
 
 from django.conf import settings
 from mcp_types import LOG_LEVEL_META_KEY
+from mcp_types.methods import INPUT_REQUIRED_METHODS
 
 from connectors import selectors
 from connectors.api import calling, threads
@@ -40,6 +41,7 @@ async def run(
     target: str,
     params: JSONObject,
     projection: Projection | None = None,
+    seconds: float | None = None,
 ) -> JSONObject:
     """Make a request of a server and return its result as this client is to see it.
 
@@ -53,6 +55,7 @@ async def run(
             method=exchange.request.method,
             target=target,
             params=_upstream_params(exchange, connection, params),
+            timeout=seconds,
             relay=terms,
         )
         call_id = await _submit(exchange, connection, request)
@@ -115,7 +118,8 @@ def _upstream_params(
     exchange: Exchange, connection: ConnectionView, params: JSONObject
 ) -> JSONObject:
     """Return what the server gets: without what the client says about its own hop."""
-    kept = {key: value for key, value in params.items() if key not in RETRIES}
+    own = RETRIES if exchange.request.method in INPUT_REQUIRED_METHODS else ()
+    kept = {key: value for key, value in params.items() if key not in own}
     sent = requests.own_related_task(requests.without_envelope(kept))
     level = exchange.request.meta.get(LOG_LEVEL_META_KEY)
     if exchange.session is not None:

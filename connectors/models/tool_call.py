@@ -41,6 +41,7 @@ class ToolCall(TenantScoped):
     `sealed_params` opens to the JSON-RPC params, `sealed_outcome` to {"result": …} or {"error": …}.
     `sealed_state` opens to {"requestState": …, "round": …} after a round of questions.
     `stream` says where the answer can be asked for again: {"session", "request", "event"}.
+    `task_key` names the task that was started instead of an answer (see connectors.started_tasks).
     `relay` is what the worker has to know of the downstream client, NULL for calls by REST.
     `method` is the MCP method (`tools/call`, `resources/read`, `prompts/get`, …); `target` the
     tool, URI or prompt name.
@@ -62,6 +63,7 @@ class ToolCall(TenantScoped):
     stream = models.JSONField(null=True, blank=True, editable=False)
     relay = models.JSONField(null=True, blank=True, editable=False)
     rounds = models.PositiveSmallIntegerField(default=0)
+    task_key = models.CharField(max_length=64, null=True, blank=True)  # noqa: DJ001  (most have none)
     is_tool_error = models.BooleanField(default=False)
     problem_code = models.CharField(max_length=60, blank=True)
     problem_detail = models.CharField(max_length=500, blank=True)
@@ -85,6 +87,11 @@ class ToolCall(TenantScoped):
         indexes: ClassVar = [
             models.Index(fields=["tenant", "member_id", "-id"], name="call_by_member"),
             models.Index(fields=["connection_id", "-id"], name="call_by_connection"),
+            models.Index(
+                fields=["connection_id", "task_key"],
+                condition=models.Q(task_key__isnull=False),
+                name="call_by_task",
+            ),
             models.Index(
                 fields=["status", "deadline_at"],
                 condition=models.Q(status__in=["queued", "claimed", "sent", "input_required"]),

@@ -53,6 +53,7 @@ from connectors.selectors.spec import (
     spec_for,
     spec_of_preset,
 )
+from connectors.selectors.tasks import known_tasks
 from connectors.selectors.views import (
     AuthView,
     CallTarget,
@@ -93,6 +94,7 @@ __all__ = [
     "is_shown_to",
     "is_virtual",
     "kept_secrets",
+    "known_tasks",
     "listing_for",
     "listings_for",
     "open_inputs_of_call",

@@ -37,6 +37,7 @@ async def finish_of(call: Claimed, ending: Ending, progress: JSONObject | None) 
         fence=call.fence,
         status=ending.status,
         sealed_outcome=sealed,
+        task_key=ending.task_key,
         is_tool_error=ending.is_tool_error,
         problem_code=ending.problem_code,
         problem_detail=ending.problem_detail,

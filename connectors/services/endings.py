@@ -11,6 +11,7 @@ import json
 from dataclasses import dataclass, field
 
 from connectors.models import CallStatus
+from connectors.started_tasks import key_of, task_id_of
 from mcphub.core.errors import HubError, ProtocolError, UnavailableError, UpstreamError
 from mcphub.core.types import JSONObject
 
@@ -29,6 +30,9 @@ READING = frozenset(
         "resources/read",
         "resources/list",
         "resources/templates/list",
+        "tasks/get",
+        "tasks/list",
+        "tasks/result",
         "tools/list",
         "prompts/get",
         "prompts/list",
@@ -56,6 +60,8 @@ class Ending:
 
     status: CallStatus
     outcome_json: bytes | None = field(default=None, repr=False)
+    task_key: str | None = None
+    """Of the task that the server started instead of an answer."""
     is_tool_error: bool = False
     problem_code: str = ""
     problem_detail: str = ""
@@ -72,9 +78,11 @@ class Again:
 
 def of_result(result: JSONObject) -> Ending:
     """Return success, whatever the tool says in its result."""
+    task_id = task_id_of(result)
     return Ending(
         status=CallStatus.SUCCEEDED,
         outcome_json=_json({"result": result}),
+        task_key=key_of(task_id) if task_id else None,
         is_tool_error=result.get("isError") is True,
     )
 

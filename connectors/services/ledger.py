@@ -237,7 +237,14 @@ def finish_now(ends: Sequence[Finish]) -> list[bool]:
     return answers
 
 
-_FINISHED = ("status", "sealed_outcome", "is_tool_error", "problem_code", "problem_detail")
+_FINISHED = (
+    "status",
+    "sealed_outcome",
+    "task_key",
+    "is_tool_error",
+    "problem_code",
+    "problem_detail",
+)
 
 
 def _fence_of(

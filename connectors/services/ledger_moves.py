@@ -123,6 +123,7 @@ class Finish:
     fence: Fence
     status: CallStatus
     sealed_outcome: bytes | None = field(default=None, repr=False)
+    task_key: str | None = None
     is_tool_error: bool = False
     problem_code: str = ""
     problem_detail: str = ""

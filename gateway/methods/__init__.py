@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from connectors.server_spec import Era
 from gateway.exchange import Exchange
-from gateway.methods import catalog, lifecycle, requests
+from gateway.methods import catalog, lifecycle, requests, tasks
 from mcphub.core.types import JSONObject
 
 Handler = Callable[[Exchange], Awaitable[JSONObject]]
@@ -35,4 +35,9 @@ METHODS: Mapping[str, Method] = {
     "prompts/list": Method(catalog.list_prompts),
     "prompts/get": Method(requests.get_prompt),
     "completion/complete": Method(requests.complete),
+    "tasks/get": Method(tasks.get),
+    "tasks/cancel": Method(tasks.cancel),
+    "tasks/update": Method(tasks.update, MODERN),
+    "tasks/result": Method(tasks.result, LEGACY),
+    "tasks/list": Method(tasks.listing, LEGACY),
 }

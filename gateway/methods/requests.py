@@ -7,6 +7,7 @@ from mcp_types.jsonrpc import INVALID_PARAMS
 from connectors import selectors
 from connectors.models import ListingKind
 from connectors.selectors import CallTarget, ConnectionView, UnknownToolError
+from connectors.server_spec import Era
 from connectors.services import tool_policy
 from gateway import relay
 from gateway.exchange import Exchange
@@ -28,7 +29,7 @@ async def call_tool(exchange: Exchange) -> JSONObject:
     target = await _tool_target(exchange, name)
     own = target.tool.name if target.tool else name
     tool_policy.check(exchange.principal, target.tool)
-    params = {**exchange.params, "name": own}
+    params = _without_task(exchange, target.connection, {**exchange.params, "name": own})
     return await relay.run(exchange, target.connection, target=own, params=params)
 
 
@@ -66,6 +67,13 @@ async def complete(exchange: Exchange) -> JSONObject:
         server, params = addressed.server, addressed.params
     connection = await _connection(exchange, server)
     return await relay.run(exchange, connection, target="", params=params)
+
+
+def _without_task(exchange: Exchange, connection: ConnectionView, params: JSONObject) -> JSONObject:
+    """Drop the wish for a task where the server's era has no such wish (2025-11-25, tasks)."""
+    if exchange.era == connection.era == Era.LEGACY:
+        return params
+    return {key: value for key, value in params.items() if key != "task"}
 
 
 async def _tool_target(exchange: Exchange, name: str) -> CallTarget:

@@ -13,8 +13,8 @@ from typing import TypeAlias
 from mcp_types.version import OLDEST_SUPPORTED_VERSION
 
 from connectors.server_spec import Era, Relay
+from connectors.started_tasks import TASKS_EXTENSION
 
-TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 UI_EXTENSION = "io.modelcontextprotocol/ui"
 TASKS_SINCE = "2025-11-25"
 ELICITATION_SINCE = "2025-06-18"

@@ -108,11 +108,14 @@ class Projection:
     def _task_or_call(self, result: JSONObject) -> JSONObject:
         shown = _changed(result, "content", lambda blocks: _each(blocks, self._block))
         shown = _changed(shown, "taskId", self._task_id)
-        shown = _changed(shown, "task", _objects(self._task))
-        shown = _changed(shown, "tasks", lambda tasks: _each(tasks, self._task))
+        shown = _changed(shown, "task", _objects(self.task))
+        shown = _changed(shown, "tasks", lambda tasks: _each(tasks, self.task))
         return _changed(shown, "result", _objects(lambda own: self.result("tools/call", own)))
 
-    def _task(self, task: JSONObject) -> JSONObject:
+    def task(self, task: JSONObject) -> JSONObject:
+        """Return a task's state as it is shown."""
+        if self.is_identity:
+            return task
         return _changed(task, "taskId", self._task_id)
 
     def _message(self, message: JSONObject) -> JSONObject:
@@ -153,7 +156,7 @@ class Projection:
 
     def _with_meta(self, holder: JSONObject) -> JSONObject:
         def related(meta: JSONObject) -> JSONObject:
-            return _changed(meta, RELATED_TASK_META_KEY, _objects(self._task))
+            return _changed(meta, RELATED_TASK_META_KEY, _objects(self.task))
 
         return self._with_ui(_changed(holder, "_meta", _objects(related)))
 

@@ -136,7 +136,7 @@ class Modern:
 
     def post(self, method: str, params: Mapping[str, Any] | None = None) -> httpx.Response:
         given = params or {}
-        name = str(given.get("name") or given.get("uri") or "")
+        name = str(given.get("name") or given.get("uri") or given.get("taskId") or "")
         body = modern_body(method, params, capabilities=self.capabilities)
         return self.client.post(self.path, json=body, headers=modern_headers(method, name))
 

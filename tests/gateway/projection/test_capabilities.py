@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from connectors.server_spec import Era, Relay
+from connectors.started_tasks import TASKS_EXTENSION
 from gateway.projection.capabilities import (
     EXPLANATIONS,
     Client,
@@ -20,7 +21,7 @@ from gateway.projection.capabilities import (
     offered,
     server_cells,
 )
-from gateway.projection.kinds import CLIENT_KINDS, SERVER_KINDS, TASKS_EXTENSION, UI_EXTENSION
+from gateway.projection.kinds import CLIENT_KINDS, SERVER_KINDS, UI_EXTENSION
 from mcphub.core.types import JSONObject, JSONValue
 from tests.gateway.projection.strategies import slugs
 

@@ -1,4 +1,4 @@
-"""The login form of the admin site: few attempts per account and per address."""
+"""The forms to log in with a password: few attempts per account and per address."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from django.contrib.admin.forms import AdminAuthenticationForm
+from django.contrib.auth.forms import AuthenticationForm
 from django.core.exceptions import ValidationError
 
 from mcphub.core.errors import LimitError
@@ -17,7 +18,7 @@ PER_ACCOUNT = Rate(name="login_account", limit=10, window=300)
 PER_ADDRESS = Rate(name="login_address", limit=30, window=300)
 
 
-class LimitedLoginForm(AdminAuthenticationForm):
+class MemberLoginForm(AuthenticationForm):
     """Counts before the password is looked at, so that a refusal tells nothing about it."""
 
     def clean(self) -> dict[str, Any]:
@@ -34,3 +35,7 @@ class LimitedLoginForm(AdminAuthenticationForm):
                 code="rate_limited",
             ) from exc
         return super().clean()
+
+
+class LimitedLoginForm(MemberLoginForm, AdminAuthenticationForm):
+    """The admin site's: the same counters, for operators alone."""

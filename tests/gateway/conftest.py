@@ -11,6 +11,7 @@ from connectors import selectors
 from connectors.api import threads
 from connectors.queue import workers
 from connectors.services import tool_calls
+from tenants.cors import allowed_origins
 from tests.gateway.hub import Hub, running_hub
 from tests.world import World
 
@@ -33,6 +34,7 @@ def quiet(transactional_db: None, redis: Redis) -> Iterator[None]:
     """Forget what the process keeps between tests, and end its threads after one."""
     workers.forget_known()
     selectors.targets.clear()
+    allowed_origins.forget()
     yield
     tool_calls.close()
     threads.close()

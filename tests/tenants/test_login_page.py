@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.test import Client
 
+from tenants.login import PER_ACCOUNT
 from tests.world import World
 
 pytestmark = pytest.mark.django_db
@@ -32,13 +35,16 @@ def test_wrong_password_and_unknown_name_are_told_alike(client: Client, world: W
         client.post("/login", {"username": name, "password": "wrong"}).content
         for name in (world.bob.user.username, "nobody")
     ]
-    assert b"do not belong together" in pages[0]
-    assert pages[0].count(b"nobody") == pages[1].count(b"nobody")
+    told = [re.search(rb'role="alert">[^<]+', page) for page in pages]
+    assert told[0] is not None
+    assert told[1] is not None
+    assert told[0][0] == told[1][0]
 
 
 def test_guessing_ends_at_a_rate_for_the_name(client: Client, world: World) -> None:
-    found = {log_in(client, world.bob.user.username, "wrong") for _ in range(15)}
-    assert found == {"200", "429"}
+    for _ in range(PER_ACCOUNT.limit):
+        assert log_in(client, world.bob.user.username, "wrong") == "200"
+    assert log_in(client, world.bob.user.username) == "200"
     assert log_in(client, world.alice.user.username) == "/"
 
 

@@ -76,6 +76,7 @@ class BaseSession(Session):
             self._cancel_upstream(call, "The caller gave up.")
             raise
         finally:
+            call.timer = None  # it is over; a question that ends only now must not set it again
             self.calls.remove(call)
             self._peer.end_call(call)
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
-from connectors.models import Connection
+from connectors.models import Connection, ToolCall
+from connectors.models.tool_call import OPEN_STATUSES
 from connectors.queue import lane_writer, tick_pipeline
-from connectors.services import replies
+from connectors.server_spec import Relay
+from connectors.services import consents, replies, tool_calls
 from gateway import mailbox
 from mcphub import asgi
 from tests.connectors.session_stack import Stack, add_server, running_worker
@@ -70,11 +72,19 @@ class Hub:
     """Ends after the worker, or each would wait for its open streams."""
     servers: dict[str, RunningServer] = field(default_factory=dict)
 
-    def add(self, slug: str, kind: Kind, demo: DemoServer | None = None) -> Connection:
+    def add(
+        self,
+        slug: str,
+        kind: Kind,
+        demo: DemoServer | None = None,
+        *,
+        consented: Collection[Relay] = (),
+    ) -> Connection:
         """Run an upstream server and connect the person to it."""
         self.servers[slug] = self._upstreams.enter_context(running(kind, demo=demo))
         row = add_server(self.person.principal, self.servers[slug].url, name=slug)
         assert row.slug == slug
+        consents.consent(self.person.principal, row, dict.fromkeys(consented, True))
         return self.stack.connect(self.person.principal, row)
 
     def add_raw(self, slug: str, server: RawServer) -> Connection:
@@ -94,7 +104,12 @@ def running_hub(person: Person, *, processes: int = 1) -> Iterator[Hub]:
     with ExitStack() as upstreams, ExitStack() as opened:
         stack = opened.enter_context(running_worker())
         urls = [opened.enter_context(web_process()) for _ in range(processes)]
-        yield Hub(urls=urls, stack=stack, person=person, _opened=opened, _upstreams=upstreams)
+        hub = Hub(urls=urls, stack=stack, person=person, _opened=opened, _upstreams=upstreams)
+        try:
+            yield hub
+        finally:  # a worker does not stop before its calls
+            for call in ToolCall.unscoped.filter(status__in=OPEN_STATUSES):
+                tool_calls.cancel(hub.person.principal, call.pk)
 
 
 def modern_headers(method: str, name: str = "", version: str = MODERN) -> dict[str, str]:
@@ -247,7 +262,7 @@ class Legacy:
                 if events is not None and message:
                     events.append(message)
                 if "id" in message and "method" in message:
-                    result = answer(message["method"], message["params"])
+                    result = answer(message["method"], message.get("params", {}))
                     if result is not None:
                         reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
                         assert (via or self).post(reply).status_code == 202

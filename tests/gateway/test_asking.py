@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.models import CallStatus, InputRequest, ToolCall
+from connectors.server_spec import Relay
 from mcphub.core import clock
 from tests.connectors.rest import send
 from tests.fakes.asking_server import PAGE, AskingServer
@@ -181,6 +182,59 @@ def test_a_retry_may_come_to_another_process(two: Hub, kind: Kind) -> None:
     client = Modern(client=two.client(), capabilities=FORM)
     other = Modern(client=two.client(process=1), capabilities=FORM)
     assert said(client.call_answering(call("demo__ask"), accept, via=other)) == ACCEPT
+
+
+# --- sampling and roots -------------------------------------------------------------------------
+
+MESSAGE: dict[str, Any] = {
+    "role": "assistant",
+    "content": {"type": "text", "text": "Hello"},
+    "model": "of-the-client",
+    "stopReason": "endTurn",
+}
+ROOTS: dict[str, Any] = {"roots": [{"uri": "file:///work", "name": "Work"}]}
+
+
+@pytest.fixture(params=ERAS, ids=["modern-server", "legacy-server"])
+def trusted(hub: Hub, request: pytest.FixtureRequest) -> Hub:
+    """A hub whose member lets the server have completions and roots."""
+    hub.add("demo", request.param, AskingServer(), consented=[Relay.SAMPLING, Relay.ROOTS])
+    return hub
+
+
+def test_a_server_gets_completions_and_roots_of_a_client_that_offers_them(
+    trusted: Hub, era: str
+) -> None:
+    client = client_of(trusted, era, capabilities={"sampling": {}, "roots": {}})
+    asked: list[str] = []
+
+    def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(method)
+        return MESSAGE if method == "sampling/createMessage" else ROOTS
+
+    assert said(client.call_answering(call("demo__sample"), answer)) == MESSAGE
+    assert said(client.call_answering(call("demo__roots"), answer)) == ROOTS
+    assert asked == ["sampling/createMessage", "roots/list"]
+
+
+def test_a_client_without_completions_is_not_asked_for_any(trusted: Hub, era: str) -> None:
+    client = client_of(trusted, era, capabilities={"elicitation": {}})
+    error = client.ask("tools/call", call("demo__sample"))["error"]
+    assert error["data"]["code"] in {"input_needed", "input_refused"}
+
+
+def test_without_consent_a_server_is_refused_before_anybody_is_asked(asking: Hub, era: str) -> None:
+    client = client_of(asking, era, capabilities={"sampling": {}, "roots": {}})
+    found = client.call_answering(call("demo__sample"), lambda method, params: MESSAGE)
+    assert "error" in found
+    assert not InputRequest.unscoped.exists()
+
+
+def test_a_completion_of_a_wrong_shape_is_not_taken(trusted: Hub) -> None:
+    client = client_of(trusted, "modern", capabilities={"sampling": {}})
+    wrong: dict[str, Any] = {"role": "nobody", "content": 7}
+    found = client.call_answering(call("demo__sample"), lambda method, params: wrong)
+    assert found["error"]["data"]["code"] == "invalid_answer"
 
 
 # --- the sealed state ---------------------------------------------------------------------------

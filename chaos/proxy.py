@@ -78,6 +78,8 @@ class Link:
         other = None
         try:
             await self.healed.wait()
+            if writer.transport.is_closing():  # reset while it waited: it goes nowhere
+                return
             far, other = await asyncio.open_connection(*self.target)
             self.writers.add(other)
             pumps = (
@@ -99,6 +101,8 @@ class Link:
         try:
             while data := await reader.read(CHUNK):
                 await gate.wait()
+                if writer.transport.is_closing():
+                    return
                 await self._pass(data, writer)
             await gate.wait()
             writer.write_eof()

@@ -1,8 +1,9 @@
 """An ordered checklist of one server: name, address, TCP, TLS, HTTP, era, authorization.
 
 Runs where it is called, through the guarded egress: an address that the policy refuses is never
-connected to. Each step is `ok`, `failed` or `skipped`; after a failure the rest is skipped. No text
-of the server gets into a step. Opening here does not touch the session that a worker may hold.
+connected to. A server that takes tokens gets the grant's, refreshed when that is due. Each step is
+`ok`, `failed` or `skipped`; after a failure the rest is skipped. No text of the server gets into a
+step. Opening here does not touch the session that a worker may hold.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from connectors.server_spec import ServerSpec, Transport
 from connectors.services.faults import HINTS
+from connectors.upstream.authorized import AuthorizedClient
 from connectors.upstream.session import (
     Opened,
     SeenMessage,
@@ -36,7 +39,10 @@ from mcphub.core.errors import (
     ProtocolError,
     UpstreamError,
 )
+from mcphub.core.offload import DatabaseThreads
 from mcphub.core.types import JSONObject
+from oauth import bearer
+from oauth.means import Means
 
 NAMES = ("dns", "address", "tcp", "tls", "http", "era", "auth")
 STEP_SECONDS = 5.0
@@ -170,6 +176,8 @@ class Probe:
         self._addresses: list[Address] = []
         self._opened: Opened | None = None
         self._refusal: HubError | None = None
+        self._without_token: HubError | None = None
+        """Why a server that takes tokens was asked without one."""
 
     async def dns(self) -> JSONObject | None:
         target = self._checked_target()
@@ -212,9 +220,11 @@ class Probe:
     async def http(self) -> JSONObject | None:
         """Open a session and close it again; what the answer means is for the next steps."""
         client = EgressClient(self._policy, resolve=self._resolve)
+        threads = DatabaseThreads(name="diagnose", threads=1)
         session: Session | None = None
         try:
-            session = await open_session(self._spec, http=client, listener=Silent())
+            http = await self._with_token(Means(client, threads))
+            session = await open_session(self._spec, http=http, listener=Silent())
             self._opened = session.opened
         except HubError as exc:
             if exc.problem_code in UNREACHED:
@@ -224,6 +234,7 @@ class Probe:
             if session is not None:
                 await session.close()
             await client.aclose()
+            threads.close()
         return _status_of(self._refusal)
 
     async def era(self) -> JSONObject | None:
@@ -242,8 +253,23 @@ class Probe:
 
     async def auth(self) -> JSONObject | None:
         if isinstance(self._refusal, AuthorizationNeededError):
-            raise StepError(self._refusal.problem_code)
-        return {"hasCredentials": bool(self._spec.headers)}
+            raise StepError((self._without_token or self._refusal).problem_code)
+        has_token = self._spec.oauth is not None and self._without_token is None
+        return {"hasCredentials": has_token or bool(self._spec.headers)}
+
+    async def _with_token(self, means: Means) -> EgressClient:
+        """Return a client that sends the grant's token; a plain one where there is none to send."""
+        if self._spec.oauth is None:
+            return means.http
+        token = partial(
+            bearer.access_token, means, self._spec.connection_id, server_url=self._spec.url
+        )
+        try:
+            await token()
+        except HubError as exc:
+            self._without_token = exc
+            return means.http
+        return AuthorizedClient(means.http, token)
 
     def _checked_target(self) -> Target:
         if self._target is None:

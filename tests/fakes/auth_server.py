@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qs, parse_qsl, unquote, urlencode, urlsplit
 
@@ -119,12 +118,7 @@ class AuthServer:
         self._thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.may_answer.set()
         self._http.shutdown()
         self._http.server_close()
@@ -345,15 +339,21 @@ class AuthServer:
         token = seen.headers.get("authorization", "").removeprefix("Bearer ")
         return Answer(body={"email": "alice@example.org"}) if token in self.access else Answer(401)
 
+    def scope_of(self, token: str) -> str | None:
+        """Return what an access token is good for now; None: for nothing."""
+        found = self.access.get(token)
+        if found is None or found.ends <= time.time() or found.family in self.dead_families:
+            return None
+        return found.scope if self.rules.accepts_tokens else None
+
     def _mcp(self, seen: Seen) -> Answer:
-        token = self.access.get(seen.headers.get("authorization", "").removeprefix("Bearer "))
+        scope = self.scope_of(seen.headers.get("authorization", "").removeprefix("Bearer "))
         tool = json.loads(seen.body or b"{}").get("tool", "")
-        is_good = token is not None and token.ends > time.time() and self.rules.accepts_tokens
-        if token is None or not is_good or token.family in self.dead_families:
+        if scope is None:
             headers = {} if self.rules.challenge is None else {"WWW-Authenticate": self.challenge}
             return Answer(401, headers=headers)
         needed = self.rules.step_up.get(tool, "")
-        if needed and needed not in token.scope.split():
+        if needed and needed not in scope.split():
             text = f'Bearer error="insufficient_scope", scope="{needed}"'
             return Answer(403, headers={"WWW-Authenticate": text})
         return Answer(body={"ok": True})

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from connectors import selectors
 from connectors.api import threads
 from connectors.models import Connection, ListingKind
-from connectors.selectors import ConnectionView
-from connectors.server_spec import Era
+from connectors.selectors import ConnectionView, RelayView
+from connectors.server_spec import Era, Relay
 from connectors.states import State
 from gateway.endpoint import Endpoint
 from gateway.projection.capabilities import Source as Declared
@@ -40,6 +40,7 @@ class Source:
     server_info: JSONObject
     instructions: str
     error: JSONObject | None = None
+    relays: Mapping[Relay, RelayView] = field(default_factory=dict)
     listed: Listed | None = None
 
     @property
@@ -58,6 +59,8 @@ class Source:
             era=Era(self.connection.era or Era.LEGACY),
             capabilities=self.capabilities,
             is_connected=self.is_connected,
+            switches=frozenset(r for r, terms in self.relays.items() if terms.is_offered),
+            consents=frozenset(r for r, terms in self.relays.items() if terms.is_consented),
         )
 
     @property
@@ -76,10 +79,13 @@ async def sources_of(
     On the aggregate that is whatever is connected or should be. Raises NotFoundError, and
     ConflictError (`not_connected`) for a single server that never was.
     """
-    return await threads.run(_read, principal, endpoint, kind)
+    return await threads.run(read, principal, endpoint, kind)
 
 
-def _read(principal: Principal, endpoint: Endpoint, kind: ListingKind | None) -> tuple[Source, ...]:
+def read(
+    principal: Principal, endpoint: Endpoint, kind: ListingKind | None = None
+) -> tuple[Source, ...]:
+    """As `sources_of`, for code that runs in a thread."""
     rows = _rows(principal, endpoint)
     listed: Mapping[uuid.UUID, Listed] = {}
     if kind is not None:
@@ -117,5 +123,6 @@ def _source(row: Connection, listed: Listed | None) -> Source:
         server_info=row.server_info,
         instructions=row.instructions,
         error=row.last_error,
+        relays=selectors.relays_of(row),
         listed=listed,
     )

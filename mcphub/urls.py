@@ -13,7 +13,7 @@ api_v1: list[URLPattern | URLResolver] = [
     path("", include(module))
     for module in (
         *("tenants.api.urls", "tracing.api.urls", "connectors.api.urls"),
-        "gateway.login.api",
+        *("gateway.api", "gateway.login.api"),
     )
 ]
 

@@ -48,6 +48,7 @@ from connectors.selectors.servers import (
 )
 from connectors.selectors.spec import (
     kept_secrets,
+    relays_of,
     secret_texts,
     signs_in,
     spec_for,
@@ -58,6 +59,7 @@ from connectors.selectors.views import (
     AuthView,
     CallTarget,
     ConnectionView,
+    RelayView,
     ServerView,
     SourceOutcome,
     ToolsOfAll,
@@ -71,6 +73,7 @@ __all__ = [
     "ConnectionView",
     "InputView",
     "NotConnectedError",
+    "RelayView",
     "ServerView",
     "SourceOutcome",
     "ToolView",
@@ -102,6 +105,7 @@ __all__ = [
     "preset_slugs",
     "preset_url",
     "public_tool_for_call",
+    "relays_of",
     "rows_for",
     "secret_texts",
     "server_for",

@@ -8,7 +8,7 @@ from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.jsonrpc import INVALID_PARAMS
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
-from gateway import eras, sessions
+from gateway import eras, inventory, sessions
 from gateway.exchange import Exchange
 from gateway.projection import capabilities
 from gateway.sources import META_KEY, Source, sources_of
@@ -89,18 +89,24 @@ async def _describe(exchange: Exchange) -> Description:
         server_info=HUB_INFO,
         capabilities=capabilities_of(found, exchange),
         instructions=_instructions(found),
-        meta={META_KEY: [source.wire for source in found]},
+        meta={
+            META_KEY: [source.wire for source in found],
+            inventory.META_KEY: inventory.gaps(found, client_of(exchange)),
+        },
     )
 
 
 def capabilities_of(found: tuple[Source, ...], exchange: Exchange) -> JSONObject:
     """Return what some connected source declares and the hub relays to this client."""
-    client = capabilities.Client(version=exchange.version, capabilities=exchange.capabilities)
     return capabilities.offered(
         (source.declared for source in found),
-        client,
+        client_of(exchange),
         is_aggregate=exchange.endpoint.is_aggregate,
     )
+
+
+def client_of(exchange: Exchange) -> capabilities.Client:
+    return capabilities.Client(version=exchange.version, capabilities=exchange.capabilities)
 
 
 def _instructions(found: tuple[Source, ...]) -> str:

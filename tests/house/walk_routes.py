@@ -133,6 +133,7 @@ ROUTES: dict[str, Entry] = {
     "connectors": Entry(methods="GET POST"),
     "connectors/<str:connector>": Entry(methods="GET PATCH DELETE"),
     # --- gateway -------------------------------------------------------------------------------
+    "gateway/inventory": Entry(methods="GET"),
     "client-logins": Entry(methods="GET"),
     "client-logins/<str:login_id>": Entry(methods="DELETE"),
     # --- react-mcp -----------------------------------------------------------------------------

@@ -130,6 +130,35 @@ def test_a_page_is_opened_with_the_consent_and_not_before(page: Page, visitor: V
         assert page.js("window.visited") == [[PAGE, "_blank", "noopener,noreferrer"]]
 
 
+def test_sampling_and_roots_are_asked_only_after_consent(page: Page, visitor: Visitor) -> None:
+    demo = AskingServer()
+    with running(Kind.MODERN, demo=demo) as server:
+        switches = {"relaySampling": True, "relayRoots": True}
+        visitor.api.connected("asking", server.url, **switches)
+        server_opened(page, "asking")
+        page.click("tab-tools")
+        run(page, "sample")
+        page.see("problem", "input_refused")
+        page.click("tab-overview")
+        for kind in ("sampling", "roots"):
+            page.click(f"consent-{kind}")
+            agreed = f"[data-testid=consent-{kind}]:checked:not([disabled])"
+            page.until(f"document.querySelector('{agreed}')", f"{kind} is agreed to")
+        page.until("document.querySelector('.page-head [data-state=connected]')", "anew", 30)
+        page.click("tab-tools")
+        run(page, "sample")
+        answer_in_requests(page, "sampling")
+        page.enter("[id^=say-]", "Hello to you")
+        page.click("accept")
+        back_to(page, "sample", "Hello to you")
+        run(page, "roots")
+        answer_in_requests(page, "roots")
+        page.enter("[id^=roots-]", "file:///home/ada")
+        page.click("accept")
+        back_to(page, "roots", "file:///home/ada")
+        visitor.http.delete("/api/v1/servers/asking")
+
+
 def test_a_declined_question_ends_the_way_the_server_wants(page: Page, visitor: Visitor) -> None:
     with asking(page, visitor, Kind.MODERN):
         run(page, "ask")

@@ -1,6 +1,6 @@
 // The ledger: the calls of this server, running and ended, from any client.
 
-import { button, fill, h } from "./dom.js";
+import { button, fill, h, showDialog } from "./dom.js";
 import { problemLine } from "./problem-view.js";
 import { clock, line, millis } from "./text.js";
 
@@ -16,7 +16,7 @@ export class CallsPanel {
       h("thead", {}, h("tr", {}, ["State", "What", "Since", "Took", ""].map((name) => h("th", { scope: "col" }, name || h("span", { class: "sr" }, "Actions"))))), this.body);
     this.empty = h("p", { class: "empty" }, "No call yet. Calls of every client that uses your account appear here, long-running ones too.");
     this.element = h("div", { class: "stack" }, this.failure, this.empty, h("div", { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Calls" }, this.table),
-      h("p", { class: "help" }, "Tasks of a server (long-running work that it reports by itself) will be listed here once the hub relays them."));
+      h("p", { class: "help" }, "What was begun by any client is here until the hub forgets it, long-running work too. A call that waits for you is answered under “Requests”."));
     this.leave = app.store.on("calls", () => this.draw());
     this.draw();
   }
@@ -42,7 +42,20 @@ export class CallsPanel {
       h("td", {}, h("span", { class: `badge ${isOpen ? "busy" : (call.status === "succeeded" && !call.isToolError ? "good" : "bad")}` }, `${SIGNS[call.status] ?? "◔"} ${call.status.replaceAll("_", " ")}${call.isToolError ? ", tool error" : ""}`)),
       h("td", {}, h("code", {}, `${call.method} ${line(call.target, 60)}`), call.problem ? h("span", { class: "quiet" }, ` ${call.problem.code}`) : null),
       h("td", {}, call.createdAt ? clock(call.createdAt) : ""), h("td", {}, took),
-      h("td", {}, isOpen ? button("Cancel", () => this.cancel(call), { class: "small" }) : button("Messages", () => this.app.filterHistory(`call:${call.id}`), { class: "small" })));
+      h("td", {}, isOpen ? button("Cancel", () => this.cancel(call), { class: "small" }) : button("Result", () => this.showResult(call), { class: "small" }), " ", isOpen ? null : button("Messages", () => this.app.filterHistory(`call:${call.id}`), { class: "small" })));
+  }
+
+  async showResult(call) {
+    this.failure.hidden = true;
+    try {
+      const [{ outcomeView }, { jsonView }, whole] = await Promise.all([import("./outcome.js"), import("./json-view.js"), this.app.store.hub.get(`/calls/${call.id}`)]);
+      const { result, error } = whole.outcome ?? {};
+      const view = result ? outcomeView(result) : (error ? jsonView(error, "The server's error") : h("p", { class: "empty" }, whole.problem?.detail || "There is no result."));
+      showDialog(`${call.method} ${line(call.target, 60)}: ${call.status.replaceAll("_", " ")}`, h("div", { "data-testid": "call-result" }, view));
+    } catch (problem) {
+      this.failure.textContent = problemLine(problem);
+      this.failure.hidden = false;
+    }
   }
 
   async cancel(call) {

@@ -3,6 +3,7 @@
 import { button, fill, h } from "./dom.js";
 import { Problem, serverPath } from "./hub.js";
 import { problemView } from "./problem-view.js";
+import { relaysView } from "./relays.js";
 import { clock, line, millis, visible } from "./text.js";
 
 const STEPS = {
@@ -17,7 +18,8 @@ export class OverviewPanel {
     this.facts = h("div", {});
     this.checks = h("div", { "data-testid": "checklist" });
     this.timeline = h("div", {});
-    this.element = h("div", { class: "stack" }, this.checks, this.facts, this.timeline);
+    this.relays = h("div", {});
+    this.element = h("div", { class: "stack" }, this.checks, this.facts, this.relays, this.timeline);
     this.leave = app.store.on("servers", () => this.draw());
   }
 
@@ -49,7 +51,7 @@ export class OverviewPanel {
     fill(this.facts,
       server.instructions ? h("blockquote", { class: "foreign" }, h("p", { class: "by" }, "The server's instructions"), visible(server.instructions.slice(0, 4000))) : null,
       h("dl", { class: "facts" }, facts.flatMap(([name, text]) => [h("dt", {}, name), h("dd", {}, line(text, 300))])));
-    if (!this.app.store.offline) this.readTimeline();
+    if (!this.app.store.offline) { fill(this.relays, relaysView(this.app, server)); this.readTimeline(); }
   }
 
   async readTimeline() {

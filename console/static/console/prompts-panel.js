@@ -66,7 +66,7 @@ export class PromptsPanel {
   offerCompletion(panel, prompt, argument) {
     const control = panel.form.fields.get(`/${argument}`)?.control;
     if (!control || !this.app.store.servers.get(this.id)?.capabilities?.completions) return;
-    const hints = h("p", { class: "help", role: "status" });
+    const hints = h("p", { class: "help", role: "status", "data-testid": "completions" });
     control.after(hints);
     let timer;
     control.addEventListener("input", () => {

@@ -39,13 +39,17 @@ class ServerForm {
     this.name = this.input("name", "Name", { autocomplete: "off", placeholder: "as the host of the address" });
     this.transport = h("select", { id: "server-transport" },
       [["auto", "Find out"], ["streamable-http", "Streamable HTTP"], ["sse", "HTTP with SSE (old)"]].map(([value, text]) => h("option", { value }, text)));
+    this.switches = [["relaySampling", "It may ask for answers of a model"], ["relayRoots", "It may ask for your folders"]].map(([name, text]) => {
+      const box = h("input", { id: `server-${name}`, type: "checkbox" });
+      return { name, box, field: h("div", { class: "field inline" }, box, h("label", { for: box.id }, text)) };
+    });
     this.timeout = this.input("connectionTimeout", "Connection timeout (ms)", { inputmode: "numeric", placeholder: "15000" });
     if (this.app.store.hub.isDirect) {
       return [this.url.field, h("p", { class: "help" }, "http, https, ws or wss. Browsers send no headers with a WebSocket."), this.name.field];
     }
     return [this.url.field, this.name.field,
       h("details", {}, h("summary", {}, "More"), h("div", { class: "fields" },
-        h("div", { class: "field" }, h("label", { for: "server-transport" }, "Transport"), this.transport), this.timeout.field))];
+        h("div", { class: "field" }, h("label", { for: "server-transport" }, "Transport"), this.transport), this.timeout.field, this.switches.map(({ field }) => field)))];
   }
 
   input(name, label, attributes) {
@@ -106,6 +110,7 @@ class ServerForm {
     return {
       url, auth, name: this.name.input.value.trim() || hostOf(url), transport: this.transport?.value,
       ...(wait ? { connectionTimeout: wait } : {}),
+      ...Object.fromEntries((this.switches ?? []).filter(({ box }) => box.checked).map(({ name }) => [name, true])),
     };
   }
 

@@ -25,7 +25,7 @@ export class ToolsPanel {
     this.problems = h("div", {});
     this.savedList = h("div", {});
     this.detail = h("section", { class: "detail", "aria-label": "Tool", "data-testid": "tool" }, h("p", { class: "empty" }, "Choose a tool to see its arguments and to run it."));
-    this.compare = button("Compare lists …", () => this.openComparison(), { class: "small" });
+    this.compare = button("Compare lists …", () => this.openComparison(), { class: "small", "data-testid": "compare" });
     this.refresh = button("Ask again", () => this.readProblems({ refresh: true }), { class: "small", title: "Ask the server for its list again" });
     this.element = h("div", { class: "two" },
       h("div", { class: "chooser" }, this.search, this.list.element, this.empty, this.problems, this.savedList, h("div", { class: "run-actions" }, this.refresh, this.compare)),
@@ -153,7 +153,7 @@ function toolHead(tool, panel) {
     h("p", { class: "quiet" }, h("code", {}, line(tool.name, 200)), tool.publicName ? [" · for models: ", h("code", {}, tool.publicName)] : null),
     tool.description ? h("p", { class: "foreign" }, visible(String(tool.description).slice(0, 6000))) : null,
     annotations ? h("p", { class: "claims" }, claims(tool), h("span", { class: "quiet" }, " the server's own claims")) : null,
-    tool.enabled === false ? h("p", { class: "check bad" }, "✗ Switched off: the hub refuses calls. ", button("Switch on", () => panel.toggle(tool), { class: "small" })) : null,
+    tool.enabled === false ? h("p", { class: "check bad" }, "✗ Switched off: the hub refuses calls. ", button("Switch on", () => panel.toggle(tool), { class: "small", "data-testid": "tool-on" })) : null,
     h("details", {}, h("summary", {}, "Definition"), jsonView({ inputSchema, outputSchema, annotations }, "Definition of the tool"),
-      tool.enabled === false || panel.app.store.offline ? null : button("Switch off for everything that uses the hub", () => panel.toggle(tool), { class: "small" })));
+      tool.enabled === false || panel.app.store.offline ? null : button("Switch off for everything that uses the hub", () => panel.toggle(tool), { class: "small", "data-testid": "tool-off" })));
 }

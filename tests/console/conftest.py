@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from mcphub import cli
 from tests.console.browser import Browser, Page, program, running_browser
 from tests.live.api import Api
 from tests.live.stack import RunningHub, running
@@ -100,6 +101,25 @@ def page(hub: RunningHub, browser: Browser, context: str, visitor: Visitor) -> I
     """The console, signed in by a typed key; at the end no policy was violated, nothing thrown."""
     page = browser.page(context)
     signed_in(page, hub.url, visitor.token)
+    yield page
+    assert page.violations == []
+    assert thrown(browser) == []
+
+
+@pytest.fixture(scope="session")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("exported") / "console.html"
+    assert cli.main(["console", "export", str(file)]) == 0
+    return file
+
+
+@pytest.fixture
+def direct(browser: Browser, context: str, exported: Path) -> Iterator[Page]:
+    """The file without a hub; at the end no policy was violated and nothing was thrown."""
+    page = browser.page(context)
+    page.goto(exported.as_uri())
+    page.click("direct")
+    page.until("document.getElementById('line').dataset.state === 'direct'", "no hub is needed")
     yield page
     assert page.violations == []
     assert thrown(browser) == []

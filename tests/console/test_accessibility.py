@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.console.browser import Page
-from tests.console.conftest import connected, opened
+from tests.console.conftest import Visitor, connected, opened
+from tests.fakes.asking_server import AskingServer
+from tests.fakes.mcp_servers import Kind, running
 from tests.node_tools import package
 
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
@@ -96,6 +98,26 @@ def test_axe_finds_nothing_in_any_state(page: Page, axe: str, look: str) -> None
     page.media(**LOOKS[look])
     found = {state: bad for state in states(page) if (bad := violations(page, axe))}
     assert found == {}
+
+
+def test_axe_finds_nothing_in_questions_of_servers(page: Page, visitor: Visitor, axe: str) -> None:
+    with running(Kind.MODERN, demo=AskingServer()) as server:
+        switches = {"relaySampling": True, "relayRoots": True}
+        visitor.api.add_server("asking", server.url, **switches)
+        agreed = {"consent": {"sampling": True, "roots": True}}
+        visitor.http.patch("/api/v1/servers/asking", json=agreed)
+        visitor.api.connect("asking")
+        for tool in ("ask", "visit", "sample", "roots"):
+            visitor.api.call("asking", tool, headers={"Prefer": "respond-async"})
+        page.click("tab-requests")
+        asked = "document.querySelectorAll('[data-testid=elicitation]').length === 4"
+        page.until(asked, "all questions are there")
+        for width in (1440, 320):
+            page.resize(width, 800)
+            assert violations(page, axe) == []
+            assert overflow(page) <= 0
+            assert small_targets(page) == []
+        visitor.http.delete("/api/v1/servers/asking")
 
 
 def test_nothing_is_wider_than_320_pixels_and_no_target_is_tiny(page: Page) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.console.browser import Browser, Page
 from tests.console.conftest import Visitor, signed_in, thrown
-from tests.console.test_direct_mode import answer_in_requests, back_to, run
+from tests.console.questions import answer_in_requests, back_to, run
 from tests.fakes.asking_server import PAGE, AskingServer
 from tests.fakes.mcp_servers import Kind, running
 from tests.fakes.oauth_mcp import ProtectedMcp

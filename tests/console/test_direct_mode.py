@@ -4,39 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mcphub import cli
-from tests.console.browser import Browser, Page
-from tests.console.conftest import opened, thrown
+from tests.console.browser import Page
+from tests.console.conftest import opened
+from tests.console.questions import add, answer_in_requests, back_to, connected_to, run
 from tests.fakes.asking_server import AskingServer
 from tests.fakes.mcp_servers import Kind, app_for, serving_app
 from tests.fakes.socket_server import socket_server
 
 TOKEN = "direct-secret-token"
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("exported") / "console.html"
-    assert cli.main(["console", "export", str(file)]) == 0
-    return file
-
-
-@pytest.fixture
-def direct(browser: Browser, context: str, exported: Path) -> Iterator[Page]:
-    """The file without a hub; at the end no policy was violated and nothing was thrown."""
-    page = browser.page(context)
-    page.goto(exported.as_uri())
-    page.click("direct")
-    page.until("document.getElementById('line').dataset.state === 'direct'", "no hub is needed")
-    yield page
-    assert page.violations == []
-    assert thrown(browser) == []
 
 
 class AnyOrigin:
@@ -62,39 +42,6 @@ def open_to_pages(kind: Kind) -> Iterator[str]:
     )
     with serving_app(app) as server:
         yield f"http://127.0.0.1:{server.port}/mcp"
-
-
-def add(page: Page, url: str, *, token: str = "") -> None:
-    page.click("add-server")
-    page.enter("#server-url", url)
-    page.enter("#server-name", "asking")
-    if token:
-        page.choose("#server-auth", "bearer")
-        page.enter("#server-token", token)
-    page.click("save-server")
-
-
-def connected_to(page: Page, url: str, *, token: str = "") -> None:
-    add(page, url, token=token)
-    page.until("document.querySelector('[data-testid=tools] .row')", "tools are listed", 30)
-
-
-def run(page: Page, tool: str) -> None:
-    opened(page, tool)
-    page.click("run")
-
-
-def answer_in_requests(page: Page, kind: str) -> None:
-    page.until("document.querySelector('[data-testid=run-state]').innerText.includes('asks')", "it")
-    page.click("tab-requests")
-    page.until(f"document.querySelector('[data-testid=elicitation][data-kind={kind}]')", kind)
-
-
-def back_to(page: Page, tool: str, shown: str) -> None:
-    page.see("requests", "No server is waiting")
-    page.click("tab-tools")
-    page.until(f"document.querySelector('form[data-target={tool}]')", f"{tool} is still open")
-    page.see("run-output", shown)
 
 
 @pytest.mark.parametrize("kind", [Kind.LEGACY, Kind.MODERN], ids=["handshake", "per-request"])

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import mcp_types as types
+
 from mcphub.core.types import JSONObject, JSONValue
 from tests.console.browser import Page
 from tests.console.conftest import Visitor
+from tests.console.questions import answer_in_requests, back_to, connected_to, run
+from tests.fakes.asking_server import SCHEMA, Answer, AskingServer, told
 from tests.fakes.raw_server import RawServer, Request, Wire, result, serving_in_thread
+from tests.fakes.sdk_tools import Context
+from tests.fakes.socket_server import socket_server
 
 SCRIPT = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>'
 BIDI = "safe\u202egnp.exe\u2066\u200b\U000e0041"
@@ -94,3 +100,52 @@ def test_hostile_texts_of_a_server_are_shown_as_text(page: Page, visitor: Visito
         page.click_row("history", "tools/call")
         page.see("entry", "Answer")
         assert_only_text(page)
+
+
+class NastyAsking(AskingServer):
+    """Its names, questions and addresses are attacks; one name has a megabyte."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra_tools.append(types.Tool(name=NASTY + LONG, input_schema={"type": "object"}))
+
+    async def _ask(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+        form = types.ElicitRequestFormParams(message=NASTY, requested_schema=SCHEMA)
+        return self._asked(params, form)
+
+    async def _visit(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
+        page = types.ElicitRequestURLParams(
+            message=NASTY, url="javascript:window.hacked=1", elicitation_id="x"
+        )
+        return self._asked(params, page)
+
+    def _asked(
+        self,
+        params: types.CallToolRequestParams,
+        question: types.ElicitRequestFormParams | types.ElicitRequestURLParams,
+    ) -> Answer:
+        if params.input_responses is not None:
+            return told(params.input_responses["q"])
+        return types.InputRequiredResult(input_requests={"q": types.ElicitRequest(params=question)})
+
+
+def test_hostile_names_and_questions_are_text_without_a_hub_too(direct: Page) -> None:
+    with socket_server(NastyAsking()) as url:
+        connected_to(direct, url)
+        direct.enter("[data-testid=tool-search]", "onerror")
+        assert "<img src=x" in direct.see("tools", "onerror")
+        direct.js("document.querySelector('[data-testid=tools] .row').click()")
+        direct.until("document.querySelector('[data-testid=tool] form')", "the tool is open")
+        assert len(direct.text("tool")) < 5_000
+        direct.enter("[data-testid=tool-search]", "")
+        run(direct, "ask")
+        answer_in_requests(direct, "form")
+        assert "\\u{202e}" in direct.see("elicitation", "<img src=x")
+        assert_only_text(direct)
+        direct.click("decline")
+        back_to(direct, "ask", "decline")
+        run(direct, "visit")
+        answer_in_requests(direct, "url")
+        direct.see("visit", "no address of the web")
+        assert direct.js("document.querySelector('[data-testid=accept]')") is None
+        assert_only_text(direct)

@@ -8,7 +8,7 @@ from typing import ClassVar
 import mcp_types as types
 import pytest
 
-from mcphub.core.types import JSONObject
+from mcphub.core.types import JSONObject, JSONValue
 from tests.console.browser import Page
 from tests.console.conftest import Visitor, opened
 from tests.console.test_asked_by_servers import server_opened
@@ -39,8 +39,10 @@ class Paged(RawServer):
     async def on_list_tools(self, request: Request, wire: Wire) -> None:
         page = int(str(request.params.get("cursor") or 0))
         first = page * PER_PAGE
-        tools = [{**ECHO, "name": f"tool_{number}"} for number in range(first, first + PER_PAGE)]
-        following = {"nextCursor": str(page + 1)} if page + 1 < PAGES else {}
+        tools: list[JSONValue] = [
+            {**ECHO, "name": f"tool_{number}"} for number in range(first, first + PER_PAGE)
+        ]
+        following: JSONObject = {"nextCursor": str(page + 1)} if page + 1 < PAGES else {}
         await wire.answer(result(request.id, {"tools": tools, **following}))
 
 

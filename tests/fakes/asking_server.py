@@ -82,14 +82,14 @@ class AskingServer(DemoServer):
 
     async def _ask(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
-            return _text(
+            return told(
                 await ctx.session.elicit_form(
                     "Who are you?", SCHEMA, related_request_id=ctx.request_id
                 )
             )
         if params.input_responses is None:
             return types.InputRequiredResult(input_requests={"who": FORM}, request_state=STATE)
-        return _text(params.input_responses["who"])
+        return told(params.input_responses["who"])
 
     async def _ask_twice(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
@@ -97,26 +97,26 @@ class AskingServer(DemoServer):
                 found = await ctx.session.elicit_form(
                     message, SCHEMA, related_request_id=ctx.request_id
                 )
-            return _text(found)
+            return told(found)
         if params.request_state == "second":
-            return _text((params.input_responses or {})["who"])
+            return told((params.input_responses or {})["who"])
         following = "second" if params.request_state == "first" else "first"
         return types.InputRequiredResult(input_requests={"who": FORM}, request_state=following)
 
     async def _visit(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
-            return _text(
+            return told(
                 await ctx.session.elicit_url(
                     "Pay first.", PAGE, "pay-1", related_request_id=ctx.request_id
                 )
             )
         if params.input_responses is None:
             return types.InputRequiredResult(input_requests={"pay": VISIT})
-        return _text(params.input_responses["pay"])
+        return told(params.input_responses["pay"])
 
     async def _sample(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
-            return _text(
+            return told(
                 await ctx.session.send_request(
                     SAMPLE,
                     types.CreateMessageResult,
@@ -125,16 +125,16 @@ class AskingServer(DemoServer):
             )
         if params.input_responses is None:
             return types.InputRequiredResult(input_requests={"say": SAMPLE})
-        return _text(params.input_responses["say"])
+        return told(params.input_responses["say"])
 
     async def _roots(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         if not _is_modern(ctx):
-            return _text(
+            return told(
                 await ctx.session.send_request(types.ListRootsRequest(), types.ListRootsResult)
             )
         if params.input_responses is None:
             return types.InputRequiredResult(input_requests={"r": types.ListRootsRequest()})
-        return _text(params.input_responses["r"])
+        return told(params.input_responses["r"])
 
     async def _page(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         """Want a page finished before anything is done, as servers of 2025-11-25 do."""
@@ -143,7 +143,7 @@ class AskingServer(DemoServer):
                 message="Pay first.", url=PAGE, elicitation_id="pay-1"
             )
             raise UrlElicitationRequiredError([page])
-        return _text(types.ElicitResult(action="accept"))
+        return told(types.ElicitResult(action="accept"))
 
     async def _endless(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         return types.InputRequiredResult(request_state=f"{len(self.states)}")
@@ -154,7 +154,7 @@ class AskingServer(DemoServer):
     async def _later(self, ctx: Context, params: types.CallToolRequestParams) -> Answer:
         """Be done at the third sending."""
         if params.request_state == "2":
-            return _text(types.ElicitResult(action="accept"))
+            return told(types.ElicitResult(action="accept"))
         return types.InputRequiredResult(request_state="2" if params.request_state else "1")
 
     async def finish_page(self) -> None:
@@ -168,7 +168,7 @@ def _is_modern(ctx: Context) -> bool:
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
 
-def _text(result: object) -> types.CallToolResult:
+def told(result: object) -> types.CallToolResult:
     told = result.model_dump(mode="json", by_alias=True, exclude_none=True)  # type: ignore[attr-defined]
     content = types.TextContent(type="text", text=json.dumps(told))
     return types.CallToolResult(content=[content])

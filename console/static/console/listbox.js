@@ -45,8 +45,9 @@ export class ListBox {
 
   draw() {
     const height = this.rowHeight;
+    const visible = this.element.clientHeight || innerHeight; // not laid out yet, as in a tab in the background
     const first = Math.max(0, Math.floor(this.element.scrollTop / height) - SPARE_ROWS);
-    const last = Math.min(this.items.length, Math.ceil((this.element.scrollTop + this.element.clientHeight) / height) + SPARE_ROWS);
+    const last = Math.min(this.items.length, Math.ceil((this.element.scrollTop + visible) / height) + SPARE_ROWS);
     const rows = [];
     for (let index = first; index < last; index += 1) rows.push(this.row(index));
     const active = this.indexOf(this.selected);

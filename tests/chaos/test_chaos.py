@@ -14,7 +14,7 @@ import pytest
 from chaos.runs import RUNS
 from tests.live.stack import environment
 
-pytestmark = [pytest.mark.live, pytest.mark.chaos, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.live, pytest.mark.chaos, pytest.mark.timeout(500)]
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ("--quick", "--json", "--rounds", "1", "--logs")
@@ -31,7 +31,7 @@ def rows() -> dict[str, dict[str, Any]]:
         env=environment({}),
         capture_output=True,
         text=True,
-        timeout=380,
+        timeout=480,
         check=False,
     )
     assert done.stdout, done.stderr[-4000:]

@@ -221,6 +221,14 @@ def test_full_restart_with_an_expired_token_asks_nobody(home: Path, valkey: obje
 def test_no_secret_is_anywhere_but_sealed(person: Person) -> None:
     """Search logs at DEBUG, Redis, the database, traces, events, admin pages and error bodies."""
     texts: list[str] = []
+    person.server.rules.registration = {
+        "client_secret": "sentinel-of-the-client",
+        "token_endpoint_auth_method": "client_secret_post",
+        "registration_access_token": "sentinel-of-the-registration",
+    }
+    hook = person.api.http.put(
+        "/api/v1/tenants/current/webhook", json={"url": "http://127.0.0.1:9/hook"}
+    ).json()
     with open_socket(person.api, "servers", "calls", "traces") as socket:
         address = person.address()
         led_on = person.browser.get(address)
@@ -242,9 +250,11 @@ def test_no_secret_is_anywhere_but_sealed(person: Person) -> None:
     query = parse_qs(urlsplit(at_provider).query)
     forms = person.server.forms("authorization_code")
     secrets = {query["state"][0], forms[0]["code"], forms[0]["code_verifier"]}
-    secrets |= {*person.server.access, *person.server.refresh}
+    secrets |= {*person.server.access, *person.server.refresh, hook["secret"]}
+    secrets |= {"sentinel-of-the-client", "sentinel-of-the-registration"}
 
-    assert len(secrets) >= 7
+    assert forms[0]["client_secret"] == "sentinel-of-the-client"
+    assert len(secrets) >= 10
     found = {
         (secret[:8], text[max(0, text.find(secret) - 120) : text.find(secret)])
         for secret in secrets
@@ -257,11 +267,13 @@ def test_no_secret_is_anywhere_but_sealed(person: Person) -> None:
 
 PAGES = (
     *("/api/v1/servers", f"/api/v1/servers/{SLUG}", "/api/v1/traces", "/api/v1/calls"),
-    f"/api/v1/servers/{SLUG}/timeline",
+    *(f"/api/v1/servers/{SLUG}/timeline", "/api/v1/connectors", "/api/v1/elicitations"),
+    *("/api/v1/tenants/current/webhook", "/api/v1/tenants/current/webhook/deliveries"),
 )
 ADMIN_PAGES = (
     *("/admin/oauth/grant/", "/admin/oauth/clientregistration/", "/admin/connectors/connection/"),
-    "/admin/connectors/toolcall/",
+    *("/admin/connectors/toolcall/", "/admin/oauth/refreshjournal/", "/admin/tenants/webhook/"),
+    "/admin/tenants/webhookdelivery/",
 )
 
 

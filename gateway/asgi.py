@@ -77,6 +77,7 @@ def endpoint_of(match: re.Match[str] | None, request: HttpRequest) -> Endpoint:
         server=match["server"] if match else None,
         servers=read_names(request.query.get("servers", [])),
         tools=read_names(request.query.get("tools", [])),
+        is_search=request.query.get("mode", []) == ["search"],
     )
 
 

@@ -23,6 +23,8 @@ class Endpoint:
     server: str | None = None
     servers: frozenset[str] | None = None
     tools: frozenset[str] | None = None
+    is_search: bool = False
+    """Tools are searched for instead of listed (see methods.tool_search)."""
 
     @property
     def is_aggregate(self) -> bool:

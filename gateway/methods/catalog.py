@@ -10,6 +10,7 @@ from connectors.models import ListingKind
 from connectors.selectors import ToolView
 from gateway import eras, pages
 from gateway.exchange import Exchange
+from gateway.methods import tool_search
 from gateway.projection.results import Projection
 from gateway.sources import META_KEY, Source, sources_of
 from mcphub.core.types import JSONObject
@@ -24,9 +25,20 @@ Shown = Callable[[Projection, JSONObject], "JSONObject | None"]
 async def list_tools(exchange: Exchange) -> JSONObject:
     """Return the tools that may be called here: listed, enabled, within the endpoint's limits."""
     found = await _sources(exchange, ListingKind.TOOLS)
-    of_each = await asyncio.gather(*(_tools_of(exchange, source) for source in found))
-    items = [item for items in of_each for item in items]
-    return _listed(exchange, "tools", items, found)
+    items = await _offered(exchange, found)
+    if not tool_search.is_active(exchange):
+        return _listed(exchange, "tools", items, found)
+    listed = _listed(exchange, "tools", tool_search.TOOLS, found)
+    meta = listed["_meta"]
+    told: JSONObject = {"found": len(items), "with": tool_search.SEARCH}
+    named = {tool_search.MODE_META_KEY: told}
+    return {**listed, "_meta": {**meta, **named} if isinstance(meta, dict) else {**named}}
+
+
+async def search_tools(exchange: Exchange) -> JSONObject:
+    """Answer a call of the hub's own `search_tools`."""
+    found = await _sources(exchange, ListingKind.TOOLS)
+    return tool_search.found_in(exchange, await _offered(exchange, found))
 
 
 async def list_resources(exchange: Exchange) -> JSONObject:
@@ -54,6 +66,11 @@ async def _list(exchange: Exchange, kind: ListingKind, key: str, shown: Shown) -
 async def _sources(exchange: Exchange, kind: ListingKind) -> tuple[Source, ...]:
     exchange.principal.require(Scope.SERVERS_READ)
     return await sources_of(exchange.principal, exchange.endpoint, kind)
+
+
+async def _offered(exchange: Exchange, found: tuple[Source, ...]) -> list[JSONObject]:
+    of_each = await asyncio.gather(*(_tools_of(exchange, source) for source in found))
+    return [item for items in of_each for item in items]
 
 
 async def _tools_of(exchange: Exchange, source: Source) -> list[JSONObject]:

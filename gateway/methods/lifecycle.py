@@ -10,6 +10,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from gateway import eras, inventory, sessions
 from gateway.exchange import Exchange
+from gateway.methods import tool_search
 from gateway.projection import capabilities
 from gateway.sources import META_KEY, Source, sources_of
 from gateway.wire import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, RpcFault
@@ -88,7 +89,7 @@ async def _describe(exchange: Exchange) -> Description:
     return Description(
         server_info=HUB_INFO,
         capabilities=capabilities_of(found, exchange),
-        instructions=_instructions(found),
+        instructions=_instructions(found, is_search=tool_search.is_active(exchange)),
         meta={
             META_KEY: [source.wire for source in found],
             inventory.META_KEY: inventory.gaps(found, client_of(exchange)),
@@ -109,13 +110,15 @@ def client_of(exchange: Exchange) -> capabilities.Client:
     return capabilities.Client(version=exchange.version, capabilities=exchange.capabilities)
 
 
-def _instructions(found: tuple[Source, ...]) -> str:
+def _instructions(found: tuple[Source, ...], *, is_search: bool) -> str:
     """Return the instructions of every source under its name, and who is missing."""
     parts = [
         f"# {source.name} ({source.slug})\n{source.instructions}"
         for source in found
         if source.is_connected and source.instructions
     ]
+    if is_search:
+        parts.insert(0, tool_search.INSTRUCTIONS)
     missing = [source for source in found if not source.is_connected]
     if missing:
         named = ", ".join(f"{each.slug} ({each.connection.state.wire})" for each in missing)

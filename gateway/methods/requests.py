@@ -11,6 +11,7 @@ from connectors.server_spec import Era
 from connectors.services import tool_policy
 from gateway import relay
 from gateway.exchange import Exchange
+from gateway.methods import catalog, tool_search
 from gateway.projection import names
 from gateway.projection.requests import Addressed, addressed_by_template, addressed_by_uri
 from gateway.sources import sources_of
@@ -23,6 +24,10 @@ RESOURCE_NOT_FOUND = -32002
 
 async def call_tool(exchange: Exchange) -> JSONObject:
     name = _text(exchange.params, "name")
+    if tool_search.is_active(exchange) and name == tool_search.SEARCH:
+        return await catalog.search_tools(exchange)
+    if tool_search.is_active(exchange) and name == tool_search.CALL:
+        return await call_tool(tool_search.unwrapped(exchange))
     arguments = exchange.params.get("arguments", {})
     if not isinstance(arguments, dict):
         raise RpcFault(INVALID_PARAMS, "`arguments` is an object.")

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,10 @@ START_SECONDS = 60.0
 WORKERS = ("worker1", "worker2")
 WEBS = ("web1", "web2")
 TTL = "6s"
-LIMITS = "max_concurrent_calls = 20000, calls_per_minute = 0, max_connections = 20000"
+LIMITS = (
+    "max_concurrent_calls = 20000, calls_per_minute = 0, "
+    "max_connections = 20000, max_custom_servers = 20000"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,6 +50,7 @@ class Stack:
     programs: Programs
     ports: dict[str, int] = field(default_factory=dict)
     clients: list[httpx.Client] = field(default_factory=list)
+    settings: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
 
     @property
@@ -156,6 +160,7 @@ class Stack:
             "MCPHUB_EGRESS_ALLOW_LOOPBACK": "1",
             "MCPHUB_WORKER_TTL": TTL,
             "PYTHONUNBUFFERED": "1",
+            **self.settings,
         }
 
     def _write_secrets(self, instance: str) -> None:
@@ -262,7 +267,7 @@ def database(server: str, home: Path) -> Iterator[str]:
 
 
 @contextmanager
-def running(server: str) -> Iterator[Stack]:
+def running(server: str, settings: Mapping[str, str] | None = None) -> Iterator[Stack]:
     """Start a stack of its own; everything is gone when the block ends."""
     with ExitStack() as stack:
         home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mcphub-chaos-")))
@@ -272,7 +277,12 @@ def running(server: str) -> Iterator[Stack]:
         programs = Programs()
         stack.callback(programs.close)
         found = Stack(
-            home=home, database_url=url, redis_port=free_port(), proxy=proxy, programs=programs
+            home=home,
+            database_url=url,
+            redis_port=free_port(),
+            proxy=proxy,
+            programs=programs,
+            settings=settings or {},
         )
         try:
             found.start()

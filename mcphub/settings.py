@@ -196,6 +196,9 @@ CLIENT_REGISTRATIONS_MAX = env.integer("MCPHUB_CLIENT_REGISTRATIONS_MAX", 1000, 
 OAUTH2_PROVIDER_APPLICATION_MODEL = "gateway_login.DownstreamClient"
 OAUTH2_PROVIDER = provider(BASE_URL, idle_seconds=CLIENT_LOGIN_IDLE)
 
+# --- operation
+METRICS_TOKEN = env.text("MCPHUB_METRICS_TOKEN")
+
 # --- egress (security reference §4)
 EGRESS_ALLOW = env.items("MCPHUB_EGRESS_ALLOW", check=AllowRule.parse)
 EGRESS_ALLOW_LOOPBACK = env.flag("MCPHUB_EGRESS_ALLOW_LOOPBACK")

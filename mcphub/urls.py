@@ -6,7 +6,7 @@ from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from mcphub import health
+from mcphub import health, metrics
 from tenants.views import LoginPage, login_once
 
 api_v1: list[URLPattern | URLResolver] = [
@@ -34,6 +34,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("login/once/<str:token>", login_once, name="login-once"),
     path("livez", health.livez),
     path("readyz", health.readyz),
+    path("metrics", metrics.metrics),
     path("oauth/", include("oauth.urls")),
     path("", include("gateway.login.urls")),
     path("", include("console.urls")),

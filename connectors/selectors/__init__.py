@@ -14,6 +14,7 @@ from connectors.selectors.connections import (
     server_of,
     taken_slugs,
 )
+from connectors.selectors.fleet import Fleet, fleet
 from connectors.selectors.hot import (
     NotConnectedError,
     connection_for_call,
@@ -71,6 +72,7 @@ __all__ = [
     "CallFilter",
     "CallTarget",
     "ConnectionView",
+    "Fleet",
     "InputView",
     "NotConnectedError",
     "RelayView",
@@ -90,6 +92,7 @@ __all__ = [
     "connector_for",
     "connectors_for",
     "definition_policy_of",
+    "fleet",
     "free_slug",
     "input_for",
     "input_view",

@@ -16,7 +16,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 POLICY = "Content-Security-Policy"
-API_PATHS = ("/api/", "/mcp", "/oauth/", "/livez", "/readyz")
+API_PATHS = ("/api/", "/mcp", "/oauth/", "/livez", "/readyz", "/metrics")
 DOCUMENT_POLICY = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; form-action 'none'"
 
 GetResponse = Callable[[HttpRequest], Any]

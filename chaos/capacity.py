@@ -20,7 +20,10 @@ SETTINGS = {"MCPHUB_AUTHORITY_OPENINGS": "1000"}
 CLIENTS = 16
 WARM = 100
 IDLE_SECONDS = 30.0
-CALL_SECONDS = 10.0
+CALL_SECONDS = 20.0
+RAMP_SECONDS = 5.0
+CALLED = 100
+"""Servers that the calls are spread over."""
 LARGEST_SESSION_KIB = 100
 SLACK_SECONDS = 5.0
 
@@ -81,31 +84,38 @@ async def _waiting(stack: Stack, names: Sequence[str], count: int) -> Row:
     clients = [_client(stack, number) for number in range(count)]
     await asyncio.gather(*(client.ask("GET", "/livez") for client in clients))
     before, started = _usages(stack), time.monotonic()
-    milliseconds = round(CALL_SECONDS * 1000)
     asked = [
-        asyncio.create_task(
-            hubs.call(client, names[number % len(names)], "sleep", {"ms": milliseconds})
-        )
+        asyncio.create_task(_call(client, names[number % CALLED], RAMP_SECONDS * number / count))
         for number, client in enumerate(clients)
     ]
-    await asyncio.sleep(CALL_SECONDS * 0.8)
+    await asyncio.sleep(RAMP_SECONDS + CALL_SECONDS / 2)
     during = _usages(stack)
-    answers = await asyncio.gather(*asked)
+    ends = Counter(await asyncio.gather(*asked))
     took = time.monotonic() - started
     after = _usages(stack)
     for client in clients:
         await client.close()
-    right = sum(f"slept {milliseconds}".encode() in answer for answer in answers)
     busy = sum(after[name].cpu_seconds - before[name].cpu_seconds for name in before)
     return Row(
         id="waiting calls",
         rounds=count,
-        invariant=f"of {CALL_SECONDS:.0f} s at once: all answered ≤ {SLACK_SECONDS:.0f} s later",
-        holds=right == count and took <= CALL_SECONDS + SLACK_SECONDS,
-        measured=f"{right} answered after ≤ {took:.1f} s; {busy:.1f} CPU s in web and workers; "
+        invariant=f"of {CALL_SECONDS:.0f} s, begun within {RAMP_SECONDS:.0f} s: all answered "
+        f"≤ {SLACK_SECONDS:.0f} s later",
+        holds=ends["right"] == count and took <= RAMP_SECONDS + CALL_SECONDS + SLACK_SECONDS,
+        measured=f"{dict(ends)} within {took:.1f} s; {busy:.1f} CPU s in web and workers; "
         f"before: {_memory(before)}; while they wait: {_memory(during)}",
         seconds=took,
     )
+
+
+async def _call(client: Wire, name: str, after: float) -> str:
+    """Call the slow tool; what came of it."""
+    await asyncio.sleep(after)
+    milliseconds = round(CALL_SECONDS * 1000)
+    path = f"{hubs.API}/servers/{name}/tools/sleep/call"
+    status, answer = await client.ask("POST", path, {"arguments": {"ms": milliseconds}})
+    is_right = status == 200 and f"slept {milliseconds}".encode() in answer
+    return "right" if is_right else str(status)
 
 
 def _client(stack: Stack, number: int) -> Wire:

@@ -89,7 +89,6 @@ async def hold(session: Session, arrival: Arrival) -> None:
     box = mailbox.current()
     await box.start()
     answer = arrival.answer
-    await answer.open_stream()
     async with auth.watching(arrival.shown, arrival.principal) as expired:
         with box.until_ended(session.id) as ended:
             feed = asyncio.ensure_future(notifications.feed(session, arrival.principal, answer))
@@ -120,6 +119,7 @@ async def delete(arrival: Arrival) -> None:
     session = await _known_session(arrival)
     await sessions.end(session)
     await mailbox.current().end(session.id)
+    await notifications.end(session, arrival.principal)
     await arrival.answer.empty(204)
 
 

@@ -26,6 +26,7 @@ def terms_of(exchange: Exchange, projection: Projection) -> RelayTerms:
     return RelayTerms(
         client_capabilities=exchange.capabilities if can_be_asked else {},
         on_notification=partial(hear, exchange, projection),
+        on_dropped=partial(miss, exchange),
     )
 
 
@@ -41,6 +42,18 @@ def hear(exchange: Exchange, projection: Projection, method: str, params: JSONOb
     if method in HANDSHAKE_ONLY and exchange.is_modern:
         return
     exchange.offer(method, projection.notification(method, params))
+
+
+def miss(exchange: Exchange, count: int) -> None:
+    """Tell a client that hears of log messages how much it has missed; never waits."""
+    if is_wanted("warning", log_level_of(exchange)):
+        exchange.offer(MESSAGE, dropped(count))
+
+
+def dropped(count: int) -> JSONObject:
+    """Return the params of a log message of the hub about notifications that it had to drop."""
+    text = f"{count} notifications came too fast and were dropped."
+    return {"level": "warning", "logger": "mcphub", "data": {"text": text, "dropped": count}}
 
 
 def log_level_of(exchange: Exchange) -> str | None:

@@ -19,7 +19,7 @@ from connectors.selectors import ConnectionView
 from connectors.server_spec import Era
 from connectors.services import replies, tool_calls
 from connectors.services.tool_calls import CallOutcome, CallRequest, Submitted
-from gateway import asking, eras, hearing
+from gateway import asking, eras, hearing, interests
 from gateway.exchange import Exchange
 from gateway.projection import requests
 from gateway.projection.results import Projection
@@ -70,7 +70,9 @@ async def run(
     if not isinstance(found, CallOutcome):
         return found
     method = exchange.request.method
-    result = shown.result(method, await _result_of(exchange.principal, connection, found))
+    own = await _result_of(exchange.principal, connection, found)
+    await interests.note_task(exchange.session, connection.id, own)
+    result = shown.result(method, own)
     return eras.result_for(exchange.era, method, result)
 
 

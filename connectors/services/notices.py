@@ -242,6 +242,7 @@ __all__ = [
     "CONNECTION",
     "LOST",
     "MESSAGE",
+    "NOBODY",
     "TASK_STATUS",
     "Listener",
     "Notice",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from connectors.server_spec import Era
 from gateway.exchange import Exchange
-from gateway.methods import catalog, lifecycle, requests, tasks
+from gateway.methods import catalog, lifecycle, requests, subscribing, tasks
 from mcphub.core.types import JSONObject
 
 Handler = Callable[[Exchange], Awaitable[JSONObject]]
@@ -40,4 +40,8 @@ METHODS: Mapping[str, Method] = {
     "tasks/update": Method(tasks.update, MODERN),
     "tasks/result": Method(tasks.result, LEGACY),
     "tasks/list": Method(tasks.listing, LEGACY),
+    "resources/subscribe": Method(subscribing.subscribe, LEGACY),
+    "resources/unsubscribe": Method(subscribing.unsubscribe, LEGACY),
+    "logging/setLevel": Method(subscribing.set_level, LEGACY),
+    "subscriptions/listen": Method(subscribing.listen, MODERN),
 }

@@ -19,12 +19,13 @@ from connectors.models import Connection, ToolCall
 from connectors.models.tool_call import OPEN_STATUSES
 from connectors.queue import lane_writer, tick_pipeline
 from connectors.server_spec import Relay
-from connectors.services import consents, replies, tool_calls
+from connectors.services import consents, notices, replies, tool_calls
 from gateway import mailbox
 from mcphub import asgi
 from tests.connectors.session_stack import Stack, add_server, running_worker
 from tests.fakes.mcp_servers import Kind, RunningServer, running, serving_app
 from tests.fakes.raw_server import RawServer, serving_in_thread
+from tests.fakes.relay.server import RelayServer, serving_relay
 from tests.fakes.sdk_tools import DemoServer
 from tests.world import Person
 
@@ -50,7 +51,7 @@ def web_process() -> Iterator[str]:
 
 
 async def _close_loop_objects() -> None:
-    for kept in (replies.current, mailbox.current):
+    for kept in (replies.current, mailbox.current, notices.current):
         found = kept.take()
         if found is not None:
             await found.aclose()
@@ -92,6 +93,13 @@ class Hub:
         self._upstreams.enter_context(serving_in_thread(server))
         row = add_server(self.person.principal, server.url, name=slug)
         return self.stack.connect(self.person.principal, row)
+
+    def add_relay(self, slug: str, *, is_modern: bool, person: Person | None = None) -> RelayServer:
+        """As `add`, for the server that the relay is measured with."""
+        server = self._upstreams.enter_context(serving_relay(is_modern=is_modern))
+        principal = (person or self.person).principal
+        self.stack.connect(principal, add_server(principal, server.url, name=slug))
+        return server
 
     def client(self, person: Person | None = None, *, process: int = 0) -> httpx.Client:
         headers = dict((person or self.person).headers)

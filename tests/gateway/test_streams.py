@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -17,44 +15,11 @@ from tenants.models import ApiKey
 from tests.fakes.asking_server import AskingServer
 from tests.fakes.mcp_servers import Kind
 from tests.gateway.hub import SECONDS, Hub, Legacy, Modern, modern_body, modern_headers
+from tests.gateway.streams import STREAM, Stream, opened
 from tests.waiting import eventually
 from tests.world import World
 
 SLEEP = {"name": "demo__sleep", "arguments": {"ms": 30_000}}
-STREAM = {"accept": "text/event-stream"}
-
-
-class Stream:
-    """One open stream, read event by event."""
-
-    def __init__(self, response: httpx.Response) -> None:
-        self.response = response
-        self._lines = response.iter_lines()
-
-    def next(self) -> tuple[str, str]:
-        """Return name and data of the next event; comments are passed over."""
-        name = ""
-        for line in self._lines:
-            if line.startswith("event: "):
-                name = line.removeprefix("event: ")
-            elif line.startswith("data: "):
-                return name, line.removeprefix("data: ")
-        return "", ""
-
-    def message(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.next()[1])
-        return found
-
-    def has_ended(self) -> bool:
-        return self.next() == ("", "")
-
-
-@contextmanager
-def opened(client: httpx.Client, path: str, headers: dict[str, str]) -> Iterator[Stream]:
-    with client.stream("GET", path, headers={**STREAM, **headers}) as response:
-        assert response.status_code == 200, response.read()
-        assert response.headers["x-accel-buffering"] == "no"
-        yield Stream(response)
 
 
 def until(status: CallStatus) -> None:

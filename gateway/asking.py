@@ -43,6 +43,7 @@ from mcphub.core import clock
 from mcphub.core.crypto import CredentialUnreadableError
 from mcphub.core.errors import ConflictError, HubError, InvalidInputError
 from mcphub.core.keys import key_ring
+from mcphub.core.patience import database_patience
 from mcphub.core.types import JSONObject, JSONValue
 from tenants.principal import Principal
 
@@ -109,7 +110,8 @@ class Questions:
 
         Raises RpcFault, InputNeededError and ClientCannotError when this client cannot answer.
         """
-        found = await threads.run(_open_questions, self._exchange.principal, self._call_id)
+        async with database_patience():
+            found = await threads.run(_open_questions, self._exchange.principal, self._call_id)
         new = [each for each in found if each.id not in self._asking and not each.is_consented]
         for question in new:
             self._check_offered(question)
@@ -171,7 +173,8 @@ class Questions:
     async def _store(self, question: Question, answer: Answer) -> bool:
         """Store an answer; False: it does not fit."""
         try:
-            await threads.run(_store, self._exchange.principal, question.id, answer)
+            async with database_patience():
+                await threads.run(_store, self._exchange.principal, question.id, answer)
         except InvalidAnswerError:
             return False
         except (InputClosedError, InputExpiredError):  # answered elsewhere, or too late
@@ -228,9 +231,10 @@ async def resume(exchange: Exchange, terms: RelayTerms) -> uuid.UUID | None:
     call_id = _unseal(exchange, state)
     responses = exchange.params.get("inputResponses")
     given = responses if isinstance(responses, dict) else {}
-    await threads.run(selectors.call_for, exchange.principal, call_id)
-    await tool_calls.follow(call_id, terms)
-    await threads.run(_answer_all, exchange.principal, call_id, given)
+    async with database_patience():
+        await threads.run(selectors.call_for, exchange.principal, call_id)
+        await tool_calls.follow(call_id, terms)
+        await threads.run(_answer_all, exchange.principal, call_id, given)
     return call_id
 
 

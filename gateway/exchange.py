@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -51,6 +51,8 @@ class Exchange:
     channel: Channel
     capabilities: JSONObject = field(default_factory=dict)
     client_info: JSONObject = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Of the request, in the per-request era, where they repeat parts of the body."""
     session: Session | None = None
     is_cancelled: bool = False
     """The client does not want the answer any more, as opposed to: has lost its connection."""
@@ -95,6 +97,12 @@ class Exchange:
         pump = asyncio.get_running_loop().create_task(self._pump())
         try:
             yield
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            await self._waiting.join()
+            raise
+        else:
             await self._waiting.join()
         finally:
             pump.cancel()

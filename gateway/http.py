@@ -33,6 +33,7 @@ JSON, STREAM = "application/json", "text/event-stream"
 KEEP_ALIVE_SECONDS = 10.0
 METHODS = "GET, POST, DELETE, OPTIONS"
 ROUTING_HEADERS = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"})
+PARAM_PREFIX = "mcp-param-"
 ALLOWED_HEADERS = (
     "authorization, content-type, accept, mcp-protocol-version, mcp-session-id, mcp-method, "
     "mcp-name, last-event-id, mcphub-end-user, traceparent"
@@ -63,7 +64,7 @@ class HttpRequest:
         repeated = set()
         for raw_name, raw_value in scope["headers"]:
             name = raw_name.decode("latin-1").lower()
-            if name in headers and name in ROUTING_HEADERS:
+            if name in headers and (name in ROUTING_HEADERS or name.startswith(PARAM_PREFIX)):
                 repeated.add(name)
             headers.setdefault(name, raw_value.decode("latin-1"))
         query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=50)

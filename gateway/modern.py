@@ -68,6 +68,7 @@ async def post(arrival: Arrival, value: JSONValue) -> None:
         version=request.headers["mcp-protocol-version"],
         request=message,
         channel=answer,
+        headers=request.headers,
         capabilities=_object(message.meta, CLIENT_CAPABILITIES_META_KEY),
         client_info=_object(message.meta, CLIENT_INFO_META_KEY),
     )

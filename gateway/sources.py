@@ -15,6 +15,7 @@ from connectors.states import State
 from gateway.endpoint import Endpoint
 from gateway.projection.capabilities import Source as Declared
 from mcphub.core.errors import ConflictError
+from mcphub.core.patience import database_patience
 from mcphub.core.types import JSONObject
 from tenants.principal import Principal
 
@@ -79,7 +80,8 @@ async def sources_of(
     On the aggregate that is whatever is connected or should be. Raises NotFoundError, and
     ConflictError (`not_connected`) for a single server that never was.
     """
-    return await threads.run(read, principal, endpoint, kind)
+    async with database_patience():
+        return await threads.run(read, principal, endpoint, kind)
 
 
 def read(

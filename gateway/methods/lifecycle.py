@@ -17,6 +17,7 @@ from gateway.wire import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS, 
 from mcphub import __version__
 from mcphub.core.types import JSONObject, JSONValue
 
+SESSION_BYTES = 32 << 10
 HUB_INFO: JSONObject = {"name": "mcphub", "title": "mcphub", "version": __version__}
 
 
@@ -46,6 +47,8 @@ async def initialize(exchange: Exchange) -> JSONObject:
         capabilities=_object(params.get("capabilities")),
         client_info=_object(params.get("clientInfo")),
     )
+    if len(session.encode()) > SESSION_BYTES:
+        raise RpcFault(INVALID_PARAMS, "What the client says about itself is too long.")
     exchange.adopt(session)
     described = await _describe(exchange)
     await sessions.store(session)

@@ -9,7 +9,7 @@ from connectors.models import ListingKind
 from connectors.selectors import CallTarget, ConnectionView, UnknownToolError
 from connectors.server_spec import Era
 from connectors.services import tool_policy
-from gateway import relay
+from gateway import param_headers, relay
 from gateway.exchange import Exchange
 from gateway.methods import catalog, tool_search
 from gateway.projection import names
@@ -34,6 +34,8 @@ async def call_tool(exchange: Exchange) -> JSONObject:
     target = await _tool_target(exchange, name)
     own = target.tool.name if target.tool else name
     tool_policy.check(exchange.principal, target.tool)
+    if exchange.is_modern:
+        await param_headers.check(target.tool, arguments, exchange.headers)
     params = _without_task(exchange, target.connection, {**exchange.params, "name": own})
     return await relay.run(exchange, target.connection, target=own, params=params)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from connectors.models import ToolCall
 from tests.fakes.mcp_servers import Kind
+from tests.fakes.raw_modern import RawModern
+from tests.fakes.raw_server import Request, Wire, result, text_result
 from tests.gateway.hub import (
     ENVELOPE,
     Hub,
@@ -163,3 +165,42 @@ def test_json_alone_is_enough_for_a_client_that_wants_no_stream(hub: Hub) -> Non
     headers["accept"] = "text/event-stream"
     answer = hub.client().post("/mcp", json=modern_body("server/discover"), headers=headers)
     assert answer.headers["content-type"] == "text/event-stream"
+
+
+def test_headers_that_repeat_arguments_agree_with_them(hub: Hub) -> None:
+    class Regional(RawModern):
+        tools: ClassVar[list[Any]] = [
+            {
+                "name": "echo",
+                "inputSchema": {
+                    "type": "object",
+                    "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+                },
+            }
+        ]
+
+        async def on_call(self, request: Request, wire: Wire) -> None:
+            complete = {**text_result(), "resultType": "complete"}
+            await wire.answer(result(request.id, complete))
+
+    server = Regional()
+    hub.add_raw("one", server)
+    body = modern_body("tools/call", {"name": "one__echo", "arguments": {"region": "eu"}})
+    headers = modern_headers("tools/call", "one__echo")
+    client = hub.client()
+    for told in (None, "us", "=?base64?%%?="):
+        wrong = {**headers, "mcp-param-region": told} if told is not None else headers
+        answer = client.post("/mcp", json=body, headers=wrong)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020), told
+    assert not server.of("tools/call")
+    answer = client.post("/mcp", json=body, headers={**headers, "mcp-param-region": "eu"})
+    assert answer.status_code == 200
+    assert server.of("tools/call")[0].headers["mcp-param-region"] == "eu"
+
+
+def test_what_a_client_says_about_itself_is_bounded(hub: Hub) -> None:
+    client = Legacy(client=hub.client(), capabilities={"experimental": {"x": "y" * 40_000}})
+    params = {"protocolVersion": "2025-11-25", "capabilities": client.capabilities}
+    answer = client.post(client.request("initialize", params))
+    assert answer.json()["error"]["code"] == -32602
+    assert "mcp-session-id" not in answer.headers

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from mcphub import cli
 from tests.console.browser import Page, program, running_browser
 from tests.console.conftest import connected, opened, signed_in
-from tests.live.stack import running
+from tests.console.questions import connected_to
+from tests.fakes.asking_server import AskingServer
+from tests.fakes.mcp_servers import Kind
+from tests.fakes.mcp_servers import running as serving
+from tests.fakes.socket_server import socket_server
+from tests.live.api import Api
+from tests.live.stack import RunningHub, running
 
 WIDE = (1360, 820)
 PHONE = (390, 844)
@@ -73,6 +82,36 @@ def closed(page: Page) -> None:
     page.until("document.querySelector('[data-testid=tools] .row')", "tools")
 
 
+@contextmanager
+def questions(page: Page, hub: RunningHub) -> Iterator[None]:
+    """A server that asks for a form and for a visit, while the block runs."""
+    api = Api(hub.client())
+    with serving(Kind.MODERN, demo=AskingServer()) as server:
+        api.connected("booking", server.url)
+        for tool in ("ask", "visit"):
+            api.call("booking", tool, headers={"Prefer": "respond-async"})
+        page.click_row("servers", "booking")
+        page.click("tab-requests")
+        page.see("visit", "pay.example")
+        yield
+        api.http.delete("/api/v1/servers/booking")
+
+
+def without_hub(page: Page, home: Path) -> None:
+    file = home / "console.html"
+    cli.main(["console", "export", str(file)])
+    page.goto(file.as_uri())
+    page.click("direct")
+    with socket_server(AskingServer()) as url:
+        connected_to(page, url)
+        opened(page, "echo")
+        page.enter(".form-box textarea", "no hub in between")
+        page.click("run")
+        page.see("run-output", "no hub")
+        page.click_row("history", "tools/call")
+        page.screenshot(home / "direct.png")
+
+
 STATES: dict[str, Callable[[Page], None]] = {
     "console-result": result,
     "console-progress": progress,
@@ -109,8 +148,12 @@ def main(folder: Path) -> None:
             page.js("document.querySelector('[data-testid=tool]').scrollIntoView()")
             page.screenshot(folder / "console-phone.png")
             page.resize(*WIDE)
+            with questions(page, hub):
+                page.screenshot(folder / "console-questions.png")
             welcome(page)
             page.screenshot(folder / "console-sign-in.png")
+            without_hub(page, home)
+            shutil.copy(home / "direct.png", folder / "console-direct.png")
     logging.getLogger(__name__).info("pictures are in %s", folder)
 
 

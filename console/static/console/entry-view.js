@@ -52,7 +52,7 @@ function messageView(app, row, title) {
       }, { class: "small", "data-testid": "load" })));
   }
   const marks = [
-    row.direction === "sent" ? "hub → server" : "server → hub",
+    row.direction === "sent" ? "to the server" : "from the server",
     row.error ? `${PLANES[row.error.plane] ?? row.error.plane}${row.error.code === null ? "" : ` ${row.error.code}`}` : "",
     row.redacted ? "secrets hidden" : "", row.truncated ? "cut by the hub" : "", row.synthetic ? "made by the hub, never on the wire" : "",
   ].filter(Boolean);

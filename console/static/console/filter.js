@@ -34,7 +34,7 @@ function fieldTest(name, value) {
 }
 
 function directionTest(wanted) {
-  if (wanted !== "up" && wanted !== "down") return [null, "direction is up (hub to server) or down"];
+  if (wanted !== "up" && wanted !== "down") return [null, "direction is up (to the server) or down"];
   return [(entry) => entry.wentUp === (wanted === "up"), ""];
 }
 

@@ -137,7 +137,7 @@ function row(entry) {
   bar.style.setProperty("--share", String(Math.min(1, share)));
   return [
     h("span", { class: `sign ${entry.status}`, title: WORDS[entry.status] }, h("span", { "aria-hidden": "true" }, SIGNS[entry.status]), h("span", { class: "sr" }, WORDS[entry.status])),
-    h("span", { class: "way", title: entry.wentUp ? "hub to server" : "server to hub" }, h("span", { "aria-hidden": "true" }, entry.wentUp ? "↑" : "↓"), h("span", { class: "sr" }, entry.wentUp ? "up" : "down")),
+    h("span", { class: "way", title: entry.wentUp ? "to the server" : "from the server" }, h("span", { "aria-hidden": "true" }, entry.wentUp ? "↑" : "↓"), h("span", { class: "sr" }, entry.wentUp ? "up" : "down")),
     h("span", { class: "row-main" }, line(entry.method, 60), entry.target ? h("span", { class: "quiet" }, ` ${line(entry.target, 60)}`) : null),
     entry.isPinned ? h("span", { class: "tag" }, "pinned") : null,
     h("span", { class: "row-server" }, line(entry.server, 30)),

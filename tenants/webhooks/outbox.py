@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Min
 
 from mcphub.core.clock import now
 from mcphub.core.crypto import Secret
@@ -20,9 +21,9 @@ from tenants.models import DeliveryStatus, Webhook, WebhookDelivery
 
 PAUSES = (5.0, 30.0, 120.0, 600.0, 1800.0, 7200.0, 21600.0, 43200.0)
 """Seconds before each further attempt: nine in a bit less than a day."""
-MOST_AT_ONCE = 20
+MOST_TENANTS = 20
 MOST_PER_TENANT = 5
-LOOKED_AT = 500
+"""So many messages are in flight at once."""
 LEASE = timedelta(seconds=60)
 KEPT = timedelta(days=7)
 
@@ -102,18 +103,16 @@ def add(webhook: Webhook, message: Message) -> WebhookDelivery:
 
 
 def take_due() -> list[Due]:
-    """Claim what is due for this process, few of one tenant, so that none keeps the others."""
+    """Claim what is due for this process: a few of each tenant, whatever others have waiting."""
     moment = now()
     rows = WebhookDelivery.unscoped.select_related("webhook").filter(
         status=DeliveryStatus.PENDING, next_attempt_at__lte=moment, webhook__is_active=True
     )
+    first = rows.values("tenant_id").annotate(first=Min("next_attempt_at")).order_by("first")
     taken: list[Due] = []
-    per_tenant: dict[UUID, int] = {}
-    for row in rows.order_by("next_attempt_at")[:LOOKED_AT]:
-        count = per_tenant.get(row.tenant_id, 0)
-        if count < MOST_PER_TENANT and len(taken) < MOST_AT_ONCE and _claim(row, moment):
-            per_tenant[row.tenant_id] = count + 1
-            taken.append(_due(row, moment))
+    for tenant_id in list(first.values_list("tenant_id", flat=True)[:MOST_TENANTS]):
+        own = rows.filter(tenant_id=tenant_id).order_by("next_attempt_at")[:MOST_PER_TENANT]
+        taken += [_due(row, moment) for row in own if _claim(row, moment)]
     return taken
 
 

@@ -250,7 +250,7 @@ def test_one_tenants_backlog_does_not_keep_another_waiting(
     set_up(world.alice, app)
     with WebhookReceiver() as other:
         set_up(world.charlie, other)
-        for _ in range(40):
+        for _ in range(120):
             outbox.tell(world.alice.tenant.pk, lambda: message(1, uuid.uuid4()))
         ask("post", world.charlie, "/test")
 

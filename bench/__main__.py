@@ -8,8 +8,8 @@ import os
 import platform
 import sys
 
+from bench import gateway, scenarios
 from bench import hub as hubs
-from bench import scenarios
 from bench.scenarios import Row
 
 
@@ -29,6 +29,11 @@ async def measure(options: argparse.Namespace) -> list[Row]:
             rows += await scenarios.cpu(
                 hub, upstream_pid, concurrency=concurrency, calls=options.load
             )
+        for era in ("modern", "legacy"):
+            rows += await gateway.sequential(
+                hub, upstream, era, rounds=options.rounds, calls=options.calls
+            )
+        rows += await gateway.concurrent(hub, upstream_pid, clients=64, calls=options.load)
         rows += await scenarios.waiting(hub, count=200)
         rows += await scenarios.big(hub)
         rows += await scenarios.many_servers(hub, upstream, count=100)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -25,8 +25,8 @@ class Hub:
     key: str
     pid: int
 
-    def wire(self) -> Wire:
-        return Wire(self.url, self.key)
+    def wire(self, headers: Mapping[str, str] | None = None) -> Wire:
+        return Wire(self.url, self.key, headers)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 class Wire:
     """One connection; cheap, so that the load generator is not what is measured."""
 
-    def __init__(self, base: str, token: str) -> None:
+    def __init__(self, base: str, token: str, headers: Mapping[str, str] | None = None) -> None:
         parts = urlsplit(base)
         if parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
             raise SystemExit("The benchmark only calls loopback addresses.")
@@ -19,6 +20,7 @@ class Wire:
         self._head = (
             f"Host: {self._host}:{self._port}\r\nAuthorization: Bearer {token}\r\n"
             "Content-Type: application/json\r\n"
+            + "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
         )
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None

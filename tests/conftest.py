@@ -87,6 +87,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--write-inventory", action="store_true", help="write docs/relay-inventory.md anew"
     )
+    parser.addoption("--interleavings", type=int, default=600, help="steps of two users on one hub")
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from tests.mcp_client.base import McpClient, opened
 from tests.mcp_client.legacy import LegacyClient
 from tests.mcp_client.modern import ModernClient
 from tests.relay_inventory import notifications, questions, requests, tasks
-from tests.relay_inventory.probe import CAPABLE, Probe, answered
+from tests.relay_inventory.probe import CAPABLE, NotSeenError, Probe, answered
 from tests.relay_inventory.route import Route, differences
 
 PROBES: tuple[Probe, ...] = (
@@ -117,7 +117,7 @@ def applies(probe: Probe, way: Way) -> bool:
 async def a_route(
     way: Way, upstream: RelayServer, url: str, token: str, *, is_offering: bool
 ) -> AsyncIterator[Route]:
-    capabilities = CAPABLE if is_offering else {}
+    capabilities = CAPABLE[way.client] if is_offering else {}
     client = CLIENTS[way.client](url, token, capabilities, answered if is_offering else None)
     async with opened(client):
         route = Route(client=client, upstream=upstream, is_aggregate=way.through == "/mcp")
@@ -130,5 +130,7 @@ async def outcome_of(probe: Probe, route: Route) -> Outcome:
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             return Outcome(seen=await probe.measure(route))
+    except NotSeenError:
+        return Outcome()
     except FAILURES as exc:
         return Outcome(failure=f"{type(exc).__name__}: {exc}".split("\n")[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from mcphub.core.types import JSONObject, JSONValue
@@ -12,12 +12,17 @@ from tests.relay_inventory.route import Route
 Measure = Callable[[Route], Awaitable[JSONValue]]
 BOTH = frozenset({"legacy", "modern"})
 LEGACY = frozenset({"legacy"})
-CAPABLE: JSONObject = {
+UI: JSONObject = {UI_EXTENSION: {"mimeTypes": [VIEW_TYPE]}}
+ASKABLE: JSONObject = {
     "elicitation": {"form": {}, "url": {}},
     "sampling": {"tools": {}, "context": {}},
     "roots": {"listChanged": True},
-    "extensions": {UI_EXTENSION: {"mimeTypes": [VIEW_TYPE]}, TASKS_EXTENSION: {}},
 }
+CAPABLE: Mapping[str, JSONObject] = {
+    "legacy": {**ASKABLE, "extensions": UI},
+    "modern": {**ASKABLE, "extensions": {**UI, TASKS_EXTENSION: {}}},
+}
+"""What a client of each era offers when it offers everything."""
 ANSWERS: dict[str, JSONObject] = {
     "elicitation/create": {"action": "accept", "content": {"name": "Ada", "size": "s"}},
     "sampling/createMessage": {
@@ -29,6 +34,10 @@ ANSWERS: dict[str, JSONObject] = {
     },
     "roots/list": {"roots": [{"uri": "file:///work", "name": "Work", "_meta": {"v": None}}]},
 }
+
+
+class NotSeenError(Exception):
+    """What is measured does not happen at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

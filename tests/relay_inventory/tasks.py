@@ -6,7 +6,7 @@ from mcphub.core.types import JSONObject, JSONValue
 from tests.fakes.relay.tasks import QUESTION
 from tests.mcp_client.base import Filter
 from tests.mcp_client.legacy import LegacyClient
-from tests.relay_inventory.probe import ANSWERS, LEGACY, Measure, Probe
+from tests.relay_inventory.probe import ANSWERS, LEGACY, Measure, NotSeenError, Probe
 from tests.relay_inventory.route import WAIT_SECONDS, Route
 
 GROUP = "Tasks"
@@ -24,7 +24,8 @@ async def start(route: Route, name: str = "job") -> tuple[JSONObject, str]:
     found = (await route.client.request("tools/call", params)).found
     task = found.get("task", found)
     assert isinstance(task, dict)
-    assert "taskId" in task, "the call did not become a task"
+    if "taskId" not in task:
+        raise NotSeenError
     made = set(route.upstream.methods.tasks.all) - before
     return task, made.pop()
 

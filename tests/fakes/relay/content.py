@@ -11,6 +11,7 @@ UNKNOWN: JSONObject = {"x-vendor": {"deep": [{"a": None}, []]}}
 """A field that no schema knows."""
 ICONS: list[JSONValue] = [{"src": "https://cdn.example/i.png", "mimeType": "image/png"}]
 NOTE = "note://1"
+ME = "note://me"
 VIEW = "ui://relay/view.html"
 VIEW_TYPE = "text/html;profile=mcp-app"
 UI_EXTENSION = "io.modelcontextprotocol/ui"
@@ -36,6 +37,7 @@ CORE_TASKS: JSONObject = {"list": {}, "cancel": {}, "requests": {"tools": {"call
 
 TOOL_NAMES = (
     "content",
+    "whoami",
     "tool_error",
     "protocol_error",
     "progress",
@@ -127,10 +129,12 @@ def prompt(name: str) -> JSONObject:
     }
 
 
-def contents(uri: str) -> JSONObject:
-    """Return what reading `uri` yields."""
-    if uri == VIEW:
-        body: JSONObject = {"mimeType": VIEW_TYPE, "text": "<p>view</p>"}
+def contents(uri: str, who: str) -> JSONObject:
+    """Return what reading `uri` yields to somebody; `note://me` is that somebody."""
+    if uri == ME:
+        body: JSONObject = {"text": who}
+    elif uri == VIEW:
+        body = {"mimeType": VIEW_TYPE, "text": "<p>view</p>"}
         body["_meta"] = {"ui": {"csp": {"connectDomains": ["https://api.example"]}}}
     elif uri == "note://2":
         body = {"mimeType": "application/octet-stream", "blob": PIXEL}

@@ -72,12 +72,14 @@ class Exchange:
         replies: dict[JSONValue, asyncio.Future[JSONObject]],
         *,
         is_modern: bool,
+        who: str,
     ) -> None:
         params = message.get("params")
         self.params: JSONObject = params if isinstance(params, dict) else {}
         self.method = str(message["method"])
         self.id = message["id"]
         self.is_modern = is_modern
+        self.who = who
         self.stream = stream
         self._replies = replies
 

@@ -84,6 +84,8 @@ class Methods:
                 await self._progress(exchange)
             case "log":
                 await self._log(exchange)
+            case "whoami":
+                return await self._whoami(exchange)
             case "wait":
                 await self._wait()
         return content.call_result(exchange.arguments)
@@ -102,6 +104,15 @@ class Methods:
                 **content.UNKNOWN,
             }
             await exchange.notify("notifications/progress", params)
+
+    async def _whoami(self, exchange: Exchange) -> JSONObject:
+        """Tell the caller's credential, on the way and at the end."""
+        token = exchange.meta.get("progressToken")
+        if token is not None:
+            told: JSONObject = {"progressToken": token, "progress": 1, "message": exchange.who}
+            await exchange.notify("notifications/progress", told)
+        found: JSONObject = {"who": exchange.who, "q": exchange.arguments.get("q")}
+        return {"content": [], "structuredContent": found}
 
     async def _log(self, exchange: Exchange) -> None:
         if exchange.is_modern and "io.modelcontextprotocol/logLevel" not in exchange.meta:
@@ -123,7 +134,7 @@ class Methods:
         if not uri.startswith(("note://", "ui://")):
             error: JSONObject = {"code": -32602, "message": "Not found", "data": {"uri": uri}}
             raise ProtocolError(error)
-        return content.contents(uri)
+        return content.contents(uri, exchange.who)
 
     async def _prompt(self, exchange: Exchange) -> JSONObject:
         return content.prompt_result(exchange.arguments)

@@ -36,6 +36,7 @@ class Listener:
     """Whoever gets what no request asked for: a GET stream, or a subscription."""
 
     wanted: JSONObject | None
+    who: str
     id: JSONValue = None
     queue: asyncio.Queue[JSONObject] = field(default_factory=asyncio.Queue)
 
@@ -72,7 +73,7 @@ class RelayServer:
         self._sessions: set[str] = set()
         self._listeners: set[Listener] = set()
         self._replies: dict[JSONValue, asyncio.Future[JSONObject]] = {}
-        self._running: dict[JSONValue, asyncio.Task[None]] = {}
+        self._running: dict[tuple[str, JSONValue], asyncio.Task[None]] = {}
 
     @property
     def capabilities(self) -> JSONObject:
@@ -88,14 +89,14 @@ class RelayServer:
 
     # --- what a test does to it
 
-    def emit(self, method: str, params: JSONObject | None = None) -> None:
-        """Tell whoever listens."""
+    def emit(self, method: str, params: JSONObject | None = None, *, who: str = "") -> None:
+        """Tell whoever listens, or only who listens with one credential."""
         assert self.loop is not None
-        self.loop.call_soon_threadsafe(self._emit, method, params or {})
+        self.loop.call_soon_threadsafe(self._emit, method, params or {}, who)
 
-    def _emit(self, method: str, params: JSONObject) -> None:
+    def _emit(self, method: str, params: JSONObject, who: str) -> None:
         for listener in tuple(self._listeners):
-            if listener.hears(method, params):
+            if listener.hears(method, params) and who in {"", listener.who}:
                 listener.put(method, params)
 
     def move_task(self, task_id: str, status: str) -> None:
@@ -132,7 +133,7 @@ class RelayServer:
         elif headers.get("mcp-session-id") not in self._sessions:
             await answer(send, 404)
         elif scope["method"] == "GET":
-            await self._listen(Listener(wanted=None), Stream(send), receive)
+            await self._listen(Listener(wanted=None, who=who_of(headers)), Stream(send), receive)
         else:
             self._sessions.discard(headers["mcp-session-id"])
             await answer(send, 200)
@@ -147,7 +148,7 @@ class RelayServer:
             self._take_reply(message)
             await answer(send, 202)
         elif "id" not in message:
-            self._take_notification(message)
+            self._take_notification(message, who_of(headers))
             await answer(send, 202)
         elif self.is_modern and method == "initialize":
             await self._refuse(message, send)
@@ -156,9 +157,9 @@ class RelayServer:
         elif not self.is_modern and headers.get("mcp-session-id") not in self._sessions:
             await answer(send, 404)
         elif method == "subscriptions/listen":
-            await self._subscribe(message, Stream(send), receive)
+            await self._subscribe(message, who_of(headers), Stream(send), receive)
         else:
-            await self._run(message, Stream(send), receive)
+            await self._run(message, who_of(headers), Stream(send), receive)
 
     async def _refuse(self, message: JSONObject, send: Send) -> None:
         error: JSONObject = {"code": -32022, "message": "Unsupported protocol version"}
@@ -194,25 +195,25 @@ class RelayServer:
             found = result if isinstance(result, dict) else {"error": error}
             reply.set_result(found)
 
-    def _take_notification(self, message: JSONObject) -> None:
+    def _take_notification(self, message: JSONObject, who: str) -> None:
         params = message.get("params")
         if message["method"] == "notifications/cancelled" and isinstance(params, dict):
-            running = self._running.get(params.get("requestId"))
+            running = self._running.get((who, params.get("requestId")))
             if running is not None:
                 running.cancel()
 
-    async def _run(self, message: JSONObject, stream: Stream, receive: Receive) -> None:
-        exchange = Exchange(message, stream, self._replies, is_modern=self.is_modern)
+    async def _run(self, message: JSONObject, who: str, stream: Stream, receive: Receive) -> None:
+        exchange = Exchange(message, stream, self._replies, is_modern=self.is_modern, who=who)
         await stream.open([])
         work = asyncio.ensure_future(self._answer(exchange))
-        self._running[exchange.id] = work
+        self._running[who, exchange.id] = work
         gone = asyncio.ensure_future(until_gone(receive)) if self.is_modern else None
         try:
             await asyncio.wait(
                 {work} if gone is None else {work, gone}, return_when=asyncio.FIRST_COMPLETED
             )
         finally:
-            del self._running[exchange.id]
+            del self._running[who, exchange.id]
             for task in (work, gone):
                 if task is not None:
                     task.cancel()
@@ -231,10 +232,13 @@ class RelayServer:
             reply["result"] = {**asked, "inputRequests": exc.asks}
         await exchange.stream.event(reply)
 
-    async def _subscribe(self, message: JSONObject, stream: Stream, receive: Receive) -> None:
+    async def _subscribe(
+        self, message: JSONObject, who: str, stream: Stream, receive: Receive
+    ) -> None:
         params = message.get("params")
         wanted = params.get("notifications") if isinstance(params, dict) else None
-        listener = Listener(wanted=wanted if isinstance(wanted, dict) else {}, id=message["id"])
+        filters = wanted if isinstance(wanted, dict) else {}
+        listener = Listener(wanted=filters, who=who, id=message["id"])
         granted: JSONObject = {"notifications": listener.wanted}
         listener.put("notifications/subscriptions/acknowledged", granted)
         await self._listen(listener, stream, receive)
@@ -274,6 +278,11 @@ async def answer(
     kind = [(b"content-type", b"application/json"), (b"content-length", str(len(raw)).encode())]
     await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
     await send({"type": "http.response.body", "body": raw})
+
+
+def who_of(headers: dict[str, str]) -> str:
+    """Return the credential that a request shows."""
+    return headers.get("authorization", "").removeprefix("Bearer ")
 
 
 async def body_of(receive: Receive) -> bytes:

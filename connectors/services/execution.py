@@ -21,7 +21,7 @@ from django.db import DatabaseError
 
 from connectors import events
 from connectors.models import CallStatus
-from connectors.queue import EntryKind, LaneEntry, TickPipeline, lane_writer, tick_pipeline
+from connectors.queue import EntryKind, LaneEntry, lane_writer, tick_pipeline
 from connectors.services import (
     claimed_calls,
     endings,
@@ -144,14 +144,15 @@ class Executor:
         return len(queued)
 
     async def drain(self, seconds: float = 25.0) -> None:
-        """Take nothing new, let what runs finish, end the rest: sent ones as `outcome_unknown`."""
+        """Take nothing new, end what waits for a person, let the rest finish, then end that too."""
         self._is_draining = True
+        for run in filter(lambda run: run.is_asking, self._runs.values()):
+            run.give_up()
         await self.idle(seconds)
         for run in self._runs.values():
-            run.is_stopped = True
-            run.stop()
+            run.give_up()
         await self.idle(STOP_SECONDS)
-        await self._pipeline.flush()
+        await tick_pipeline().flush()
         if not self._has_ended:
             self._has_ended = True
             await asyncio.to_thread(self._threads.close)
@@ -272,7 +273,7 @@ class Executor:
                 raise runs.WithdrawnError
         run.reply_to = call.reply_to
         if call.reply_to and relays.is_told(call.relay):
-            run.notes = CallNotes(call, self._pipeline)
+            run.notes = CallNotes(call, tick_pipeline())
         left = (call.deadline_at - now()).total_seconds()
         run.has_begun = True
         return await self._sessions.request(
@@ -323,7 +324,9 @@ class Executor:
             return False
         if not is_parked:
             self.counts.outrun += 1
-        if not is_parked or not found.is_only_state:
+            return False
+        if not found.is_only_state:
+            quotas.prolong(claimed_calls.place(call))
             return False
         await asyncio.sleep(PAUSES[min(call.rounds, len(PAUSES) - 1)])
         return True
@@ -349,8 +352,8 @@ class Executor:
                 problem_code=ending.problem_code,
                 problem_detail=ending.problem_detail,
             )
-            self._pipeline.send(*replies.publish_command(reply_to, outcome))
-        quotas.give_back(claimed_calls.place(call), self._pipeline)
+            tick_pipeline().send(*replies.publish_command(reply_to, outcome))
+        quotas.give_back(claimed_calls.place(call))
         events.announce_call_finished(claimed_calls.notice(call, ending))
 
     async def _stored(self, write: Callable[[], Awaitable[bool]]) -> bool:
@@ -365,10 +368,6 @@ class Executor:
                     raise
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 2.0)
-
-    @property
-    def _pipeline(self) -> TickPipeline:
-        return tick_pipeline()
 
     # --- progress -------------------------------------------------------------------------------
 

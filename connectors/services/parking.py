@@ -15,7 +15,7 @@ from typing import Protocol
 from django.db import DatabaseError
 
 from connectors.models import InputRequest, InputState
-from connectors.services import input_answers, input_rounds, input_store
+from connectors.services import input_answers, input_rounds, input_store, quotas
 from connectors.services.input_store import Asker
 from connectors.upstream.host import SessionHost, SessionKey
 from connectors.upstream.session import UpstreamRequest
@@ -70,6 +70,7 @@ class Parking:
             self.calls.pause(who.call_id)
         try:
             row = await self._open(who, asked)
+            self._keep_place(who)
             answered = await self._answered(row)
             if answered.state == InputState.EXPIRED and self.calls and who.call_id:
                 self.calls.expire(who.call_id)
@@ -91,6 +92,17 @@ class Parking:
         named = params.get("elicitationId")
         if method == COMPLETE and isinstance(named, str) and named:
             self._host.spawn(self._complete(key, named), name="elicitation complete")
+
+    @staticmethod
+    def _keep_place(who: Asker) -> None:
+        if who.call_id is not None:
+            place = quotas.Place(
+                call_id=who.call_id,
+                tenant_id=who.tenant_id,
+                connection_id=who.connection_id,
+                worker=who.worker,
+            )
+            quotas.prolong(place)
 
     async def _open(self, who: Asker, asked: input_rounds.Asked) -> InputRequest:
         try:

@@ -1,7 +1,8 @@
 """Quotas of calls: one round trip reserves a place under every limit that applies.
 
 A place is a member of a sorted set scored with the call's deadline, so that a place nobody gives
-back frees itself. The rate is a GCRA bucket that holds one minute's worth of calls.
+back frees itself; a question to a person moves it. The rate is a GCRA bucket that holds one
+minute's worth of calls.
 """
 
 from __future__ import annotations
@@ -104,6 +105,16 @@ async def reserve(place: Place, deadline_at: datetime) -> None:
         raise LimitError(
             "Too many calls.", retry_after=wait_ms / 1000, extra={"limit": _NAMES[full - 1]}
         )
+
+
+def prolong(place: Place) -> None:
+    """Keep a place while somebody is asked, whose time is not the call's; never blocks or raises.
+
+    `XX`: a place that was given back meanwhile stays free.
+    """
+    until = round((time.time() + settings.INPUT_EXPIRY) * 1000) + GRACE_MS
+    for key in place.keys:
+        tick_pipeline().send("ZADD", key, "XX", "GT", until, place.call_id.hex)
 
 
 def give_back(place: Place, pipeline: TickPipeline | None = None) -> None:

@@ -51,6 +51,16 @@ class Run:
         if self.exchange is not None:
             self.exchange.cancel()
 
+    def give_up(self) -> None:
+        """End the exchange because its worker ends."""
+        self.is_stopped = True
+        self.stop()
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the server waits for somebody's answer."""
+        return self._asking > 0
+
     def pause(self) -> None:
         """Stop the clock of the call: its server waits for an answer. Pauses nest."""
         self._asking += 1

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from django.conf import settings
 from redis import Redis
 
 from connectors.models import CallStatus
@@ -14,6 +15,7 @@ from connectors.queue import workers
 from connectors.server_spec import Relay
 from connectors.services import reaper
 from mcphub.core import clock
+from mcphub.core import redis as hub_redis
 from tests.connectors.asking_stack import ACCEPT, Asking, asking
 from tests.connectors.rest import send
 from tests.connectors.session_stack import running_worker
@@ -160,6 +162,31 @@ def test_a_worker_that_ends_takes_only_calls_of_sessions_along(hub: Asking) -> N
     with running_worker() as other:
         other.open(hub.connection)
         assert hub.text(call) == ACCEPT
+
+
+def test_a_worker_that_is_asked_to_end_does_not_wait_for_a_person(legacy: Asking) -> None:
+    call = legacy.call("ask")
+    legacy.question(call)
+    started = time.monotonic()
+    legacy.stack.worker.stop()
+    assert time.monotonic() - started < 10
+    assert legacy.row(call).status == "outcome_unknown"
+    assert legacy.questions() == []
+
+
+def test_a_call_keeps_its_place_while_somebody_is_asked(hub: Asking, redis: Redis) -> None:
+    call = hub.call("ask", seconds=5)
+    hub.question(call)
+    place = hub_redis.key("calls", "tenant", hub.person.tenant.pk.hex)
+
+    def is_kept() -> bool:
+        kept = redis.zscore(place, call.hex)
+        return kept is not None and float(kept) / 1000 > time.time() + settings.INPUT_EXPIRY
+
+    eventually(is_kept, what="the place outlasts the question")
+    hub.answer(hub.question(call))
+    assert hub.text(call) == ACCEPT
+    eventually(lambda: redis.zscore(place, call.hex) is None, what="the place is free")
 
 
 def test_what_is_not_switched_on_is_not_declared_and_refused(hub: Asking) -> None:

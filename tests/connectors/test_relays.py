@@ -90,7 +90,7 @@ async def test_a_batch_that_travels_twice_is_told_once(stack: Stack) -> None:
     made = await stack.submit(relay=heard.terms())
     first = call_notes.encode(made.id, 1, 0, [json.dumps([MESSAGE, {"data": 0}]).encode()])
     channel = reply_channel(replies.current().address)
-    pipeline = stack.executor._pipeline
+    pipeline = tick_pipeline()
     second = call_notes.encode(made.id, 1, 1, [json.dumps([MESSAGE, {"data": 1}]).encode()])
     for message in (first, first, second):
         await pipeline.call("PUBLISH", channel, message)

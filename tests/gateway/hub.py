@@ -22,6 +22,7 @@ from connectors.server_spec import Relay
 from connectors.services import consents, notices, replies, tool_calls
 from gateway import mailbox
 from mcphub import asgi
+from tenants.principal import MEMBER_SCOPES, Principal
 from tests.connectors.session_stack import Stack, add_server, running_worker
 from tests.fakes.mcp_servers import Kind, RunningServer, running, serving_app
 from tests.fakes.raw_server import RawServer, serving_in_thread
@@ -117,7 +118,10 @@ def running_hub(person: Person, *, processes: int = 1) -> Iterator[Hub]:
             yield hub
         finally:  # a worker does not stop before its calls
             for call in ToolCall.unscoped.filter(status__in=OPEN_STATUSES):
-                tool_calls.cancel(hub.person.principal, call.pk)
+                owner = Principal(
+                    tenant_id=call.tenant_id, member_id=call.member_id, scopes=MEMBER_SCOPES
+                )
+                tool_calls.cancel(owner, call.pk)
 
 
 def modern_headers(method: str, name: str = "", version: str = MODERN) -> dict[str, str]:

@@ -15,6 +15,7 @@ from bench.wire import Wire
 
 API = "/api/v1"
 READY_SECONDS = 120.0
+STOP_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,11 @@ async def child(*command: str, **options: Any) -> AsyncIterator[asyncio.subproce
     finally:
         if process.returncode is None:
             process.terminate()
-            await asyncio.wait_for(process.wait(), 60)
+            try:
+                await asyncio.wait_for(process.wait(), STOP_SECONDS)
+            except TimeoutError:  # such as a server that waits for its open streams
+                process.kill()
+                await process.wait()
 
 
 @asynccontextmanager

@@ -12,12 +12,13 @@ SCHEMA = docs/api/openapi.yaml
 CODE = mcphub tenants tracing oauth connectors gateway console tests bench chaos examples manage.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up test check bench chaos fmt lock schema screenshots clean
+.PHONY: help setup up test check bench chaos inventory fmt lock schema screenshots clean
 
 help:
 	@echo "make up      start the hub (ARGS=\"--port 8000 --json\")"
 	@echo "make test    run the tests (ARGS=\"tests/core -k crypto\")"
 	@echo "make check   lint, types, layers, migrations, schema, lock"
+	@echo "make inventory   measure what the gateway relays, write docs/relay-inventory.md"
 	@echo "make bench   measure the hub against direct calls"
 	@echo "make chaos   break a real stack, print which promises hold (ARGS=\"--only R01,R05\")"
 	@echo "make screenshots   pictures of the console for the docs (needs Chromium)"
@@ -44,6 +45,9 @@ test: $(STAMP)
 
 chaos: $(STAMP)
 	@exec $(BIN)/python -m chaos $(ARGS)
+
+inventory: $(STAMP)
+	@exec $(BIN)/python -m pytest tests/live/test_relay_inventory.py --write-inventory $(ARGS)
 
 bench: $(STAMP)
 	@exec $(BIN)/python -m bench $(ARGS)

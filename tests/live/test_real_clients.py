@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Any, TypeAlias
 
@@ -108,3 +109,28 @@ def test_the_ai_sdk_uses_both_endpoints(stack: RunningHub, newcomer: Newcomer, p
     package("@ai-sdk", "mcp")
     seen = node("ai_sdk.mjs", f"{stack.url}{path}", newcomer.api_key)
     assert {**seen, "tools": sorted(seen["tools"])} == expected(path)
+
+
+@pytest.mark.node
+def test_the_inspector_uses_both_endpoints(
+    stack: RunningHub, newcomer: Newcomer, path: str
+) -> None:
+    program = package("@modelcontextprotocol", "inspector", "clients", "launcher", "build")
+
+    def ask(method: str, *more: str) -> Any:
+        key = f"Authorization: Bearer {newcomer.api_key}"
+        where: Sequence[str] = ("--cli", f"{stack.url}{path}", "--transport", "http")
+        return node(str(program / "index.js"), *where, "--header", key, "--method", method, *more)
+
+    names = [tool["name"] for tool in ask("tools/list")["tools"]]
+    echo = next(name for name in names if name.endswith("echo"))
+    called = ask("tools/call", "--tool-name", echo, "--tool-arg", "text=hi")
+    uri = ask("resources/list")["resources"][0]["uri"]
+    prompt = ask("prompts/list")["prompts"][0]["name"]
+    got = ask("prompts/get", "--prompt-name", prompt, "--prompt-args", "who=Ada")
+    assert expected(path) == {
+        "tools": sorted(names),
+        "text": called["content"][0]["text"],
+        "resource": ask("resources/read", "--uri", uri)["contents"][0]["text"],
+        "prompt": got["messages"][0]["content"]["text"],
+    }

@@ -18,7 +18,7 @@ SHOWN_BY: Mapping[str, tuple[str, ...]] = {
     "prompts": ("prompts/list", "prompts/get"),
     "prompts.listChanged": ("prompts/list_changed",),
     "completions": ("completion/complete, prompt", "completion/complete, template"),
-    "logging": ("message, in a call", "message, outside calls", "logging level"),
+    "logging": ("message, in a call", "message, outside calls"),
     "tasks.cancel": ("tasks/cancel",),
     "tasks.list": ("tasks/list",),
     "tasks.requests.tools.call": ("create, tasks/get", "result", "input for a task"),

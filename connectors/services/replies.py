@@ -29,18 +29,15 @@ from connectors.services import call_notes
 from connectors.services.call_notes import Batch, NoteReader
 from connectors.services.outcomes import CallOutcome, Reply, outcome_of, reply_channel
 from connectors.services.relays import RelayTerms
-from mcphub.core import redis as hub_redis
 from mcphub.core.errors import HubError, UnavailableError
 from mcphub.core.offload import DatabaseThreads
 from mcphub.core.per_loop import PerLoop
+from mcphub.core.pubsub import Subscription
 
-START_SECONDS = 0.8
 RECHECK_SECONDS = 2.0
 FOREIGN_RECHECK_SECONDS = 0.5
 UNCLAIMED_SECONDS = 60.0
-SILENT_SECONDS = 10.0
 READ_ROWS = 200
-BACKOFF_FIRST, BACKOFF_LAST = 0.05, 1.0
 
 MOVING = [status for status in OPEN_STATUSES if status != CallStatus.INPUT_REQUIRED]
 
@@ -128,24 +125,19 @@ class Replies:
     def __init__(self) -> None:
         self.address = f"{socket.gethostname()[:30]}-{os.getpid()}-{secrets.token_hex(4)}"
         self._expected: dict[uuid.UUID, _Expected] = {}
-        self._is_listening = asyncio.Event()
         self._is_due = asyncio.Event()
-        self._listener: asyncio.Task[None] | None = None
+        self._subscription = Subscription(
+            reply_channel(self.address),
+            on_message=self._on_message,
+            on_gap=self._is_due.set,  # what was published while nobody listened is in the ledger
+        )
         self._checker: asyncio.Task[None] | None = None
         self._loads: set[asyncio.Task[None]] = set()
         self._threads = DatabaseThreads(name="replies", threads=2)
 
     async def start(self) -> None:
         """Return when replies can arrive. Raises UnavailableError within a second."""
-        if self._is_listening.is_set():
-            return
-        if self._listener is None or self._listener.done():
-            self._listener = asyncio.get_running_loop().create_task(self._listen())
-        try:
-            async with asyncio.timeout(START_SECONDS):
-                await self._is_listening.wait()
-        except TimeoutError as exc:
-            raise UnavailableError("Redis is away.", retry_after=1.0) from exc
+        await self._subscription.start()
 
     def expect(self, call_id: uuid.UUID, relay: RelayTerms | None = None) -> None:
         """Keep the reply of a call that is about to be submitted until somebody waits for it.
@@ -210,7 +202,8 @@ class Replies:
 
     async def aclose(self) -> None:
         """End the tasks and threads; who still waits is left to its own time limit."""
-        tasks = [task for task in (self._listener, self._checker, *self._loads) if task]
+        await self._subscription.aclose()
+        tasks = [task for task in (self._checker, *self._loads) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -241,44 +234,21 @@ class Replies:
         if not future.done():
             future.set_result(outcome)
 
-    # --- the subscription -----------------------------------------------------------------------
+    # --- what is published -----------------------------------------------------------------------
 
-    async def _listen(self) -> None:
-        wait = BACKOFF_FIRST
-        while True:
-            client = hub_redis.open_async(read_seconds=None)
-            pubsub: Any = client.pubsub()  # not typed by redis-py
-            try:
-                await pubsub.subscribe(reply_channel(self.address))
-                while True:
-                    self._on_message(await _next_message(pubsub))
-                    wait = BACKOFF_FIRST
-            except hub_redis.AWAY as exc:
-                logger.warning("replies away, next try in %.2f s: %s", wait, type(exc).__name__)
-            finally:
-                self._is_listening.clear()
-                with contextlib.suppress(RedisError, OSError):
-                    await pubsub.aclose()
-                    await client.aclose()
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, BACKOFF_LAST)
-
-    def _on_message(self, message: dict[str, Any]) -> None:
-        if message["type"] == "subscribe":
-            self._is_listening.set()
-            self._is_due.set()  # what was published while nobody listened is in the ledger
-        elif message["type"] == "message" and message["data"].startswith(call_notes.MARK):
-            self._on_notes(message["data"])
-        elif message["type"] == "message":
-            try:
-                reply = Reply.decode(message["data"])
-            except (ValueError, KeyError):
-                logger.warning("reply unreadable length=%d", len(message["data"]))
-                return
-            if not reply.is_in_row:
-                self._settle(reply.outcome)
-            elif reply.outcome.id in self._expected:
-                self._spawn(self._load([reply.outcome.id]))
+    def _on_message(self, data: bytes) -> None:
+        if data.startswith(call_notes.MARK):
+            self._on_notes(data)
+            return
+        try:
+            reply = Reply.decode(data)
+        except (ValueError, KeyError):
+            logger.warning("reply unreadable length=%d", len(data))
+            return
+        if not reply.is_in_row:
+            self._settle(reply.outcome)
+        elif reply.outcome.id in self._expected:
+            self._spawn(self._load([reply.outcome.id]))
 
     def _on_notes(self, data: bytes) -> None:
         try:
@@ -327,17 +297,6 @@ class Replies:
         task = asyncio.get_running_loop().create_task(work)
         self._loads.add(task)
         task.add_done_callback(self._loads.discard)
-
-
-async def _next_message(pubsub: Any) -> dict[str, Any]:
-    """Return the next message. Raises TimeoutError when a silent server answers no ping either."""
-    for _ in range(2):
-        message: dict[str, Any] | None = await pubsub.get_message(timeout=SILENT_SECONDS)
-        if message is not None:
-            return message
-        async with asyncio.timeout(START_SECONDS):
-            await pubsub.ping()
-    raise TimeoutError
 
 
 current: PerLoop[Replies] = PerLoop(Replies)

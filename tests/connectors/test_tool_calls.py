@@ -360,21 +360,3 @@ async def test_a_cancelled_queued_call_frees_every_place_it_took(
     submitted = await stack.submit()
     await stack.threads.run(tool_calls.cancel, stack.principal, submitted.id)
     assert list(redis.scan_iter(match=f"{settings.REDIS_PREFIX}:calls:[tcw]*")) == []
-
-
-async def test_a_silent_server_that_answers_no_ping_ends_the_subscription(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    class Silent:
-        pings = 0
-
-        async def get_message(self, timeout: float) -> None:  # noqa: ASYNC109  (redis-py's)
-            return None
-
-        async def ping(self) -> None:
-            self.pings += 1
-
-    silent = Silent()
-    with pytest.raises(TimeoutError):
-        await replies._next_message(silent)
-    assert silent.pings == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import IO, Any, NoReturn
 
@@ -21,10 +22,14 @@ def body_limit() -> int:
     return int(settings.MAX_ARGUMENT_BYTES) + ENVELOPE_BYTES
 
 
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
 def read_json(body: bytes) -> JSONValue:
     """Return the value.
 
-    Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep, a member given twice.
+    Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep, a member given twice, or
+    half of a surrogate pair, which is no text that could be stored or sent on.
     """
     try:
         value: JSONValue = json.loads(
@@ -32,6 +37,8 @@ def read_json(body: bytes) -> JSONValue:
         )
     except (ValueError, RecursionError) as exc:
         raise MalformedRequestError("The body is not JSON.") from exc
+    if SURROGATE.search(body):
+        _check_unicode(value)
     return value
 
 
@@ -57,6 +64,13 @@ def _object_of(pairs: list[tuple[str, JSONValue]]) -> JSONObject:
     if len(found) != len(pairs):
         raise MalformedRequestError("An object of the body has two members of one name.")
     return found
+
+
+def _check_unicode(value: JSONValue) -> None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except (UnicodeEncodeError, RecursionError) as exc:
+        raise MalformedRequestError("A text of the body is not Unicode.") from exc
 
 
 def _refuse_constant(name: str) -> NoReturn:

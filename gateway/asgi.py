@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from dataclasses import replace
 
 from django.db import DatabaseError
 from mcp_types.jsonrpc import INVALID_REQUEST
@@ -51,9 +52,11 @@ async def _serve(request: HttpRequest, receive: Receive, send: Send) -> None:
         return
     answer = Answer(request, send)
     match = PATH.fullmatch(request.path)
-    endpoint = endpoint_of(match, request)
+    endpoint = Endpoint(server=match["server"] if match else None)
     try:
         await check_origin(request)
+        answer.allow_origin(request)
+        endpoint = narrowed(endpoint, request)
         shown = auth.shown_by(request, endpoint)
         arrival = Arrival(
             request=request,
@@ -72,12 +75,14 @@ async def _serve(request: HttpRequest, receive: Receive, send: Send) -> None:
         await _refuse(answer, endpoint, exc)
 
 
-def endpoint_of(match: re.Match[str] | None, request: HttpRequest) -> Endpoint:
-    return Endpoint(
-        server=match["server"] if match else None,
-        servers=read_names(request.query.get("servers", [])),
-        tools=read_names(request.query.get("tools", [])),
-        is_search=request.query.get("mode", []) == ["search"],
+def narrowed(endpoint: Endpoint, request: HttpRequest) -> Endpoint:
+    """Return the endpoint as the query narrows it. Raises MalformedRequestError."""
+    query = request.query()
+    return replace(
+        endpoint,
+        servers=read_names(query.get("servers", [])),
+        tools=read_names(query.get("tools", [])),
+        is_search=query.get("mode", []) == ["search"],
     )
 
 
@@ -133,6 +138,7 @@ async def _tell_metadata(request: HttpRequest, send: Send) -> None:
     match = PATH.fullmatch(path)
     try:
         await check_origin(request)
+        answer.allow_origin(request)
         if match is None:
             raise NotFoundError
         if request.method not in {"GET", "HEAD"}:

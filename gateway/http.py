@@ -12,7 +12,7 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from gateway import wire
-from mcphub.api.errors import BodyTooLargeError, NotAcceptableError
+from mcphub.api.errors import BodyTooLargeError, MalformedRequestError, NotAcceptableError
 from mcphub.api.headers import DOCUMENT_POLICY
 from mcphub.api.parsers import body_limit
 from mcphub.core.errors import (
@@ -31,6 +31,8 @@ from tenants.cors import allowed_origins
 
 JSON, STREAM = "application/json", "text/event-stream"
 KEEP_ALIVE_SECONDS = 10.0
+MOST_FIELDS = 50
+"""Parameters of a query."""
 METHODS = "GET, POST, DELETE, OPTIONS"
 ROUTING_HEADERS = frozenset({"mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"})
 PARAM_PREFIX = "mcp-param-"
@@ -54,7 +56,7 @@ class HttpRequest:
 
     method: str
     path: str
-    query: Mapping[str, list[str]]
+    query_string: str = field(repr=False)
     headers: Mapping[str, str] = field(repr=False)
     repeated: frozenset[str] = frozenset()
 
@@ -67,14 +69,20 @@ class HttpRequest:
             if name in headers and (name in ROUTING_HEADERS or name.startswith(PARAM_PREFIX)):
                 repeated.add(name)
             headers.setdefault(name, raw_value.decode("latin-1"))
-        query = parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=50)
         return cls(
             method=scope["method"],
             path=scope["path"],
-            query=query,
+            query_string=scope["query_string"].decode("latin-1"),
             headers=headers,
             repeated=frozenset(repeated),
         )
+
+    def query(self) -> Mapping[str, list[str]]:
+        """Return the parameters, empty ones too. Raises MalformedRequestError for too many."""
+        try:
+            return parse_qs(self.query_string, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        except ValueError as exc:
+            raise MalformedRequestError(f"A query has at most {MOST_FIELDS} parameters.") from exc
 
     @property
     def origin(self) -> str:
@@ -133,7 +141,7 @@ class Answer:
 
     def __init__(self, request: HttpRequest, send: Send) -> None:
         self._send = send
-        self._headers = {**SECURITY_HEADERS, **_cors(request)}
+        self._headers = {**SECURITY_HEADERS, "vary": "Origin"}
         self._lock = asyncio.Lock()
         self._can_stream = request.accepts(STREAM)
         self._is_json_welcome = request.accepts(JSON)
@@ -148,6 +156,10 @@ class Answer:
         """Raise NotAcceptableError when the client takes none of the two forms."""
         if not self._can_stream and not self._is_json_welcome:
             raise NotAcceptableError(f"Accept has to list {JSON} and {STREAM}.")
+
+    def allow_origin(self, request: HttpRequest) -> None:
+        """Let pages of the origin read the answer; it is one that may connect."""
+        self.add_headers(_cors(request))
 
     def add_headers(self, headers: Mapping[str, str]) -> None:
         """Add to the head, which must not have been sent."""
@@ -268,18 +280,17 @@ def headers_of(error: HubError) -> dict[str, str]:
 async def preflight(request: HttpRequest, send: Send) -> None:
     """Answer an OPTIONS request; whoever's origin is not allowed gets no CORS headers."""
     answer = Answer(request, send)
-    if request.origin and not await _is_known(request.origin, request.headers.get("host", "")):
-        answer = Answer(HttpRequest(method="OPTIONS", path="", query={}, headers={}), send)
+    if await _is_known(request.origin, request.headers.get("host", "")):
+        answer.allow_origin(request)
     answer.add_headers({"allow": METHODS})
     await answer.empty(204)
 
 
 def _cors(request: HttpRequest) -> dict[str, str]:
-    """Return the CORS headers for an origin that `check_origin` lets pass."""
+    """Return the CORS headers for an origin that may connect; none for who is no web page."""
     if not request.origin:
-        return {"vary": "Origin"}
+        return {}
     headers = {
-        "vary": "Origin",
         "access-control-allow-origin": request.origin,
         "access-control-expose-headers": EXPOSED_HEADERS,
     }

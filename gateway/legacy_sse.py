@@ -48,7 +48,7 @@ async def get(arrival: Arrival) -> None:
 
 async def post(arrival: Arrival, value: JSONValue) -> None:
     """Hand one message to the stream of its session. Raises RpcFault, HubError."""
-    ids = arrival.request.query.get("session_id", [])
+    ids = arrival.request.query().get("session_id", [])
     if len(ids) != 1:
         raise handshake.SessionNeededError
     session = await sessions.find(arrival.principal, arrival.endpoint, ids[0])

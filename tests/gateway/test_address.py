@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from tests.fakes.mcp_servers import Kind
 from tests.gateway.hub import BOTH, Hub, Legacy, Modern, modern_body, modern_headers
 from tests.world import World
 
@@ -55,6 +58,7 @@ def test_foreign_hosts_and_origins_are_refused(
     answer = hub.client().post("/mcp", headers=headers, json=modern_body("server/discover"))
     assert answer.status_code == 403
     assert answer.json()["error"]["data"]["code"] == (code or "origin_not_allowed")
+    assert "access-control-allow-origin" not in answer.headers
 
 
 def test_a_page_of_a_tenants_own_origin_may_connect(hub: Hub, world: World) -> None:
@@ -87,6 +91,7 @@ def test_a_page_of_a_tenants_own_origin_may_connect(hub: Hub, world: World) -> N
         ({}, b"[" * 10_000 + b"]" * 10_000, 400),
         ({}, b'"' + b"x" * (3 << 20) + b'"', 413),
         ({}, b"[]", 400),
+        ({}, b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"\\ud83d":1}}', 400),
         ({}, b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', 400),
     ],
 )
@@ -97,6 +102,35 @@ def test_what_cannot_be_read_is_refused_by_its_status(
     answer = hub.client().post("/mcp", content=content, headers=sent)
     assert answer.status_code == status
     assert answer.json()["jsonrpc"] == "2.0"
+
+
+def test_a_query_of_too_many_parameters_is_refused(hub: Hub) -> None:
+    query = "&".join(["servers=demo"] * 51)
+    body = modern_body("server/discover")
+    answer = hub.client().post(
+        f"/mcp?{query}", headers=modern_headers("server/discover"), json=body
+    )
+    assert answer.status_code == 400
+    assert answer.json()["error"]["data"]["code"] == "malformed_request"
+
+
+def test_a_whole_surrogate_pair_is_text(hub: Hub) -> None:
+    hub.add("demo", Kind.MODERN)
+    call = {"name": "echo", "arguments": {"text": "\U0001f600"}}
+    escaped = json.dumps(modern_body("tools/call", call))
+    assert "\\ud83d" in escaped
+    headers = {**modern_headers("tools/call", "echo"), "content-type": "application/json"}
+    answer = hub.client().post("/mcp/s/demo", content=escaped, headers=headers)
+    assert answer.json()["result"]["content"][0]["text"] == "\U0001f600"
+
+
+@pytest.mark.parametrize("query", ["servers=", "tools=", "tools=,", "servers=demo&tools="])
+def test_an_empty_narrowing_leaves_nothing(hub: Hub, query: str) -> None:
+    hub.add("demo", Kind.MODERN)
+    client = Modern(client=hub.client(), path=f"/mcp?{query}")
+    assert client.result("tools/list")["tools"] == []
+    call = {"name": "demo__echo", "arguments": {"text": "x"}}
+    assert "error" in client.ask("tools/call", call)
 
 
 def test_a_session_of_somebody_else_is_as_unknown_as_none(hub: Hub, world: World) -> None:

@@ -85,13 +85,19 @@ async def get(arrival: Arrival) -> None:
 
 
 async def hold(session: Session, arrival: Arrival) -> None:
-    """Keep a stream open and let the session's notifications flow."""
+    """Keep a stream open and let the session's notifications flow, until a newer one does.
+
+    Raises HubError when it could not be opened.
+    """
     box = mailbox.current()
     await box.start()
+    claim = await sessions.claim_stream(session)
     answer = arrival.answer
     async with auth.watching(arrival.shown, arrival.principal) as expired:
         with box.until_ended(session.id) as ended:
-            feed = asyncio.ensure_future(notifications.feed(session, arrival.principal, answer))
+            feed = asyncio.ensure_future(
+                notifications.feed(session, arrival.principal, answer, claim)
+            )
             ends = {
                 feed,
                 asyncio.ensure_future(until_gone(arrival.receive)),
@@ -106,11 +112,14 @@ async def hold(session: Session, arrival: Arrival) -> None:
                     if done:
                         break
                     await answer.keep_alive()
-                    await sessions.touch(session)
+                    if not await sessions.keeps_stream(session, claim):
+                        break
             finally:
                 for each in ends:
                     each.cancel()
                 await asyncio.gather(*ends, return_exceptions=True)
+    if not answer.is_streaming and not feed.cancelled() and (error := feed.exception()):
+        raise error
     await answer.close()
 
 

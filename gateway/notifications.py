@@ -31,7 +31,7 @@ from gateway.projection.results import Projection
 from gateway.sessions import Session
 from gateway.sources import Source, sources_of
 from gateway.wire import Notification
-from mcphub.core.errors import HubError
+from mcphub.core.errors import ConflictError, HubError
 from mcphub.core.types import JSONObject
 from tenants.principal import Principal
 
@@ -53,9 +53,12 @@ async def take(session: Session, message: Notification) -> None:
             await mailbox.current().cancel(session.id, request_id)
 
 
-async def feed(session: Session, principal: Principal, answer: Answer) -> None:
-    """Open the stream, and send what the servers of its endpoint announce, until cancelled."""
-    audience = SessionAudience(session, principal)
+async def feed(session: Session, principal: Principal, answer: Answer, claim: str) -> None:
+    """Open the stream, and send what the servers of its endpoint announce, until cancelled.
+
+    Raises HubError, also when the session has ended or a newer stream has taken over.
+    """
+    audience = SessionAudience(session, principal, claim)
     async with renewing(audience):
         await deliver(audience, audience, answer, answer.open_stream)
 
@@ -214,8 +217,9 @@ class View:
 class SessionAudience:
     """A client of the handshake era, by its session as it is stored."""
 
-    def __init__(self, session: Session, principal: Principal) -> None:
+    def __init__(self, session: Session, principal: Principal, claim: str) -> None:
         self.session = session
+        self._claim = claim
         self.client = Client(version=session.version, capabilities=session.capabilities)
         self.principal = principal
         self._wishes: Mapping[uuid.UUID, Collection[Wish]] = {}
@@ -226,6 +230,8 @@ class SessionAudience:
 
     async def prepare(self, found: Iterable[Notice]) -> None:
         del found
+        if not await sessions.keeps_stream(self.session, self._claim):
+            raise ConflictError("A newer stream of this session has taken over.")
         self._wishes = await interests.of(self.session)
         session = self.session
         self.session = await sessions.find(self.principal, session.endpoint, session.id)

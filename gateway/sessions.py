@@ -116,9 +116,27 @@ async def find(principal: Principal, endpoint: Endpoint, session_id: str) -> Ses
     return session
 
 
-async def touch(session: Session) -> None:
-    """Keep a session alive whose stream is open. Raises UnavailableError."""
-    await tick_pipeline().call("EXPIRE", _key(session.id), IDLE_SECONDS)
+async def claim_stream(session: Session) -> str:
+    """Make a new stream the one of its session, whichever process has it. Raises UnavailableError.
+
+    A message is sent on one stream of a session only (basic/transports, "Multiple Connections").
+    """
+    claim = secrets.token_hex(8)
+    await tick_pipeline().call("SET", _stream_key(session.id), claim, "EX", IDLE_SECONDS)
+    return claim
+
+
+async def keeps_stream(session: Session, claim: str) -> bool:
+    """Keep a session alive whose stream is open; False: a newer stream has taken its place.
+
+    Raises UnavailableError.
+    """
+    pipeline, index = tick_pipeline(), _index(session.tenant_id, session.member_id)
+    pipeline.send("EXPIRE", _key(session.id), IDLE_SECONDS)
+    pipeline.send("ZADD", index, "XX", time.time(), session.id)
+    pipeline.send("EXPIRE", index, IDLE_SECONDS)
+    newest = await pipeline.call("GETEX", _stream_key(session.id), "EX", IDLE_SECONDS)
+    return newest is None or newest.decode() == claim
 
 
 async def change(session: Session, **fields: object) -> Session:
@@ -136,6 +154,10 @@ async def end(session: Session) -> None:
 
 def _key(session_id: str) -> str:
     return redis.key("gateway", "session", session_id)
+
+
+def _stream_key(session_id: str) -> str:
+    return redis.key("gateway", "stream", session_id)
 
 
 def _index(tenant_id: uuid.UUID, member_id: uuid.UUID) -> str:

@@ -30,12 +30,15 @@ from connectors.services.notice_queue import LIST_CHANGES, MESSAGE, Notice, Noti
 from connectors.upstream.contract import UpstreamRequest
 from connectors.upstream.host import SessionKey
 from mcphub.core import redis as hub_redis
+from mcphub.core.errors import LimitError
 from mcphub.core.per_loop import PerLoop
 from mcphub.core.pubsub import Subscription
 from mcphub.core.types import JSONObject
 
 PERIOD = 0.05
 NOTICE_BYTES = 64 << 10
+MOST_LISTENERS = 1000
+"""Of one member in one process."""
 
 CONNECTION = "mcphub/connection"
 LOST = "mcphub/lost"
@@ -200,9 +203,11 @@ class Notices:
     ) -> AsyncIterator[Listener]:
         """Hear a member's notices until the block ends; None: of all connections, later ones too.
 
-        Raises UnavailableError.
+        Raises LimitError, UnavailableError.
         """
         whose = f"{owner.tenant_id.hex}{owner.member_id.hex}"
+        if len(self._listeners.get(whose, ())) >= MOST_LISTENERS:
+            raise LimitError("Too many streams of this member are open.", retry_after=10.0)
         listener = Listener(connection_ids)
         self._listeners[whose].add(listener)
         try:

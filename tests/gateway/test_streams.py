@@ -10,12 +10,13 @@ import httpx
 import pytest
 
 from connectors.models import CallStatus, ToolCall
+from connectors.services import notices
 from tenants import api_keys
 from tenants.models import ApiKey
 from tests.fakes.asking_server import AskingServer
 from tests.fakes.mcp_servers import Kind
 from tests.gateway.hub import SECONDS, Hub, Legacy, Modern, modern_body, modern_headers
-from tests.gateway.streams import STREAM, Stream, opened
+from tests.gateway.streams import STREAM, Stream, hearing, listening, opened
 from tests.waiting import eventually
 from tests.world import World
 
@@ -137,6 +138,33 @@ def test_the_stream_of_a_session_ends_with_the_credential(hub: Hub) -> None:
         401,
         "credential_revoked",
     )
+
+
+def test_a_session_has_one_stream_the_newest_in_whichever_process(two: Hub) -> None:
+    server = two.add_relay("demo", is_modern=False)
+    client = Legacy(client=two.client()).open()
+    there = Legacy(client=two.client(process=1), session=client.session)
+    with hearing(client) as first, hearing(client) as second, hearing(there) as newest:
+        server.emit("notifications/tools/list_changed")
+        assert newest.message()["method"] == "notifications/tools/list_changed"
+        assert first.has_ended()
+        assert second.has_ended()
+
+
+def test_streams_of_a_member_are_bounded(
+    hub: Hub, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "MOST_LISTENERS", 2)
+    hub.add_relay("demo", is_modern=True)
+    old, new = Legacy(client=hub.client()).open(), Modern(client=hub.client())
+    wanted = {"notifications": {"toolsListChanged": True}}
+    with hearing(old), listening(new, wanted["notifications"]) as stream:
+        stream.message()
+        refused = hub.client().get("/mcp", headers={**old.headers, **STREAM})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+        assert new.ask("subscriptions/listen", wanted)["error"]["data"]["code"] == "limit_reached"
+        with hearing(Legacy(client=hub.client(world.bob)).open()):
+            pass  # another member is not concerned
 
 
 @pytest.mark.parametrize(

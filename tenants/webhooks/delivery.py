@@ -42,17 +42,18 @@ async def _attempt(http: EgressClient, threads: DatabaseThreads, due: Due) -> No
         outcome, is_delivered = f"http_{status}", 200 <= status < 300
     is_gone = outcome == f"http_{GONE}"
     if is_gone:
-        await threads.run(outbox.switch_off, due.webhook_id)
+        await threads.run(outbox.switch_off, due.webhook.pk)
     await threads.run(outbox.settle, due, outcome, is_delivered=is_delivered, may_retry=not is_gone)
     logger.info("webhook message=%s outcome=%s attempt=%s", due.id, outcome, due.attempts + 1)
 
 
 async def _post(http: EgressClient, due: Due) -> int:
     message_id = f"msg_{due.id.hex}"
-    signed = signing.headers(message_id, int(time.time()), due.body, due.secrets)
+    keys = outbox.secrets_of(due.webhook)
+    signed = signing.headers(message_id, int(time.time()), due.body, keys)
     request = EgressRequest(
         method="POST",
-        url=due.url,
+        url=due.webhook.url,
         headers={"Content-Type": "application/json", "User-Agent": "mcphub", **signed},
         content=due.body,
         deadline=Deadline.after(SECONDS),

@@ -48,10 +48,8 @@ class Due:
     """A message that this process is to deliver now."""
 
     id: UUID
-    webhook_id: UUID
-    url: str
+    webhook: Webhook
     body: bytes
-    secrets: tuple[Secret, ...]
     attempts: int
 
 
@@ -112,8 +110,16 @@ def take_due() -> list[Due]:
     taken: list[Due] = []
     for tenant_id in list(first.values_list("tenant_id", flat=True)[:MOST_TENANTS]):
         own = rows.filter(tenant_id=tenant_id).order_by("next_attempt_at")[:MOST_PER_TENANT]
-        taken += [_due(row, moment) for row in own if _claim(row, moment)]
+        taken += [_due(row) for row in own if _claim(row, moment)]
     return taken
+
+
+def secrets_of(webhook: Webhook) -> list[Secret]:
+    """Return what to sign with now. Raises CredentialUnreadableError."""
+    found = [unseal(webhook, "sealed_secret")]
+    if webhook.former_secret_until is not None and webhook.former_secret_until > now():
+        found.append(unseal(webhook, "sealed_former_secret"))
+    return [secret for secret in found if secret is not None]
 
 
 def settle(due: Due, outcome: str, *, is_delivered: bool, may_retry: bool = True) -> None:
@@ -156,16 +162,5 @@ def _claim(row: WebhookDelivery, moment: datetime) -> bool:
     return bool(same.update(attempts=row.attempts + 1, next_attempt_at=moment + LEASE))
 
 
-def _due(row: WebhookDelivery, moment: datetime) -> Due:
-    webhook = row.webhook
-    found = [unseal(webhook, "sealed_secret")]
-    if webhook.former_secret_until is not None and webhook.former_secret_until > moment:
-        found.append(unseal(webhook, "sealed_former_secret"))
-    return Due(
-        id=row.pk,
-        webhook_id=webhook.pk,
-        url=webhook.url,
-        body=row.body.encode(),
-        secrets=tuple(secret for secret in found if secret is not None),
-        attempts=row.attempts,
-    )
+def _due(row: WebhookDelivery) -> Due:
+    return Due(id=row.pk, webhook=row.webhook, body=row.body.encode(), attempts=row.attempts)

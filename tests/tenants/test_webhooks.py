@@ -259,6 +259,23 @@ def test_one_tenants_backlog_does_not_keep_another_waiting(
         assert (len(app.got), len(other.got)) == (outbox.MOST_PER_TENANT, 1)
 
 
+def test_secret_that_cannot_be_opened_stops_nobody_elses_messages(
+    world: World, app: WebhookReceiver
+) -> None:
+    set_up(world.alice, app)
+    Webhook.unscoped.update(sealed_secret=b"sealed with a key that was lost")
+    ask("post", world.alice, "/test")
+    with WebhookReceiver() as other:
+        set_up(world.charlie, other)
+        ask("post", world.charlie, "/test")
+
+        assert deliver() == 2
+
+        assert (len(app.got), len(other.got)) == (0, 1)
+    waiting = log(world.alice)[0]
+    assert (waiting["status"], waiting["outcome"]) == ("pending", "credential_unreadable")
+
+
 def test_message_is_claimed_by_one_of_two_processes(world: World, app: WebhookReceiver) -> None:
     set_up(world.alice, app)
     ask("post", world.alice, "/test")

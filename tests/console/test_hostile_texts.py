@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import ClassVar
 
 import mcp_types as types
@@ -149,3 +151,34 @@ def test_hostile_names_and_questions_are_text_without_a_hub_too(direct: Page) ->
         direct.see("visit", "no address of the web")
         assert direct.js("document.querySelector('[data-testid=accept]')") is None
         assert_only_text(direct)
+
+
+def test_file_of_a_stranger_is_shown_and_sends_nobody_anywhere(
+    page: Page, visitor: Visitor, tmp_path: Path
+) -> None:
+    message = {"id": "1", "direction": "sent", "type": "request", "server": NASTY, "size": 9}
+    session = {
+        "format": "mcphub-trace",
+        "version": 1,
+        "servers": [
+            None,
+            {"id": 7},
+            {"id": SCRIPT, "name": 7, "tools": [None, 5, {"name": NASTY}], "instructions": 5},
+            {"id": "phish", "authorizationUrl": "https://evil.example/", "auth": 5, "tools": 5},
+        ],
+        "messages": [None, {**message, "method": NASTY, "contentOmitted": True}],
+    }
+    file = tmp_path / "stranger.json"
+    file.write_text(json.dumps(session))
+    page.give_file("import-file", file)
+    page.see("offline", "1 message")
+    for server in ("7", "phish"):
+        page.click_row("servers", server)
+        page.click("tab-overview")
+        page.until("document.querySelector('dl.facts')", "the server is open")
+        assert_only_text(page)
+    assert page.js("document.querySelector('[data-testid=authorize]')") is None
+    page.js("document.querySelector('[data-testid=history] .row').click()")
+    page.see("entry", "the file has not got it")
+    assert page.js("document.querySelector('[data-testid=load]')") is None
+    assert_only_text(page)

@@ -230,7 +230,7 @@ class App {
     location.hash = "";
     const store = new Store((await knownHub(this.page)) ?? { base: "" });
     Object.assign(store, { offline: file.name, isLoaded: true });
-    store.servers = new Map(session.servers.map((server) => [server.id, { tools: [], ...server, lastError: null }]));
+    store.servers = new Map(session.servers.map((server) => [server.id, server]));
     this.show(store);
     store.history.add(session.messages);
     const pinned = new Set(session.pinned);

@@ -44,7 +44,9 @@ function copies(app, rest) {
 
 function messageView(app, row, title) {
   const body = h("div", {}, bodyOf(row));
-  if (row.contentOmitted) {
+  if (row.contentOmitted && app.store.offline) {
+    fill(body, h("p", { class: "empty" }, `Large message (${bytes(row.size)}): the file has not got it.`));
+  } else if (row.contentOmitted) {
     fill(body, h("p", { class: "empty" }, `Large message (${bytes(row.size)}). `,
       button("Load it", async (event) => {
         event.target.disabled = true;

@@ -60,7 +60,8 @@ export function readFile(text) {
   const session = sessionIn(found);
   const messages = session.messages.filter(isRow);
   if (messages.length === 0) throw new Error("There is no message in this file.");
-  return { ...session, messages, skipped: session.messages.length - messages.length };
+  const servers = session.servers.filter(isServer).map(shownServer);
+  return { ...session, servers, messages, skipped: session.messages.length - messages.length };
 }
 
 function sessionIn(found) {
@@ -69,11 +70,27 @@ function sessionIn(found) {
     return { messages: list(found.messages), servers: list(found.servers), pinned: list(found.pinned) };
   }
   if (found?.log?.entries) {
-    const messages = found.log.entries.flatMap((one) => [one._mcp?.request, one._mcp?.answer]).filter(Boolean);
+    const messages = found.log.entries.flatMap((one) => [one?._mcp?.request, one?._mcp?.answer]).filter(Boolean);
     if (messages.length === 0) throw new Error("This HAR file has no MCP messages (`_mcp`).");
     return { messages, servers: [], pinned: [] };
   }
   return { messages: Array.isArray(found) ? found : [found], servers: [], pinned: [] };
+}
+
+const isServer = (server) => typeof server?.id === "string";
+
+/** A server of a file as the panels expect it; a file has nobody sign in anywhere. */
+function shownServer({ authorizationUrl, pendingElicitations, ...server }) {
+  const { auth, tools, instructions } = server;
+  return {
+    ...server,
+    name: String(server.name ?? server.id),
+    connectionState: String(server.connectionState ?? "disconnected"),
+    auth: { type: String(auth?.type ?? "unknown"), hasCredentials: Boolean(auth?.hasCredentials), headerNames: list(auth?.headerNames) },
+    tools: list(tools).filter((tool) => typeof tool?.name === "string"),
+    instructions: typeof instructions === "string" ? instructions : null,
+    lastError: null,
+  };
 }
 
 const list = (value) => (Array.isArray(value) ? value : []);

@@ -18,7 +18,7 @@ export function entryView(app, entry) {
   return h("div", { class: "entry", "data-testid": "entry" },
     h("header", {},
       h("h3", {}, line(entry.method, 80), entry.target ? h("span", { class: "quiet" }, ` ${line(entry.target, 80)}`) : null),
-      h("p", { class: "quiet" }, [entry.server, clock(entry.at), millis(entry.duration), bytes(entry.size), attempts(entry)].filter(Boolean).join(" · ")),
+      h("p", { class: "quiet" }, [line(entry.server, 80), clock(entry.at), millis(entry.duration), bytes(entry.size), attempts(entry)].filter(Boolean).join(" · ")),
       h("div", { class: "run-actions" },
         canReplay ? button("Replay", () => app.replay(entry, { isRun: !isPartial }), { class: "small", "data-testid": "replay", title: isPartial ? "Some values are hidden here: the form opens to complete them" : "Run it again" }) : null,
         pin,
@@ -55,7 +55,7 @@ function messageView(app, row, title) {
   }
   const marks = [
     row.direction === "sent" ? "to the server" : "from the server",
-    row.error ? `${PLANES[row.error.plane] ?? row.error.plane}${row.error.code === null ? "" : ` ${row.error.code}`}` : "",
+    row.error ? `${PLANES[row.error.plane] ?? line(row.error.plane, 20)}${row.error.code === null ? "" : ` ${row.error.code}`}` : "",
     row.redacted ? "secrets hidden" : "", row.truncated ? "cut by the hub" : "", row.synthetic ? "made by the hub, never on the wire" : "",
   ].filter(Boolean);
   return h("section", { class: "block", "data-direction": row.direction }, h("h4", {}, title, h("span", { class: "quiet" }, ` ${marks.join(" · ")}`)), body, row.http ? httpView(row.http) : null);

@@ -25,6 +25,7 @@ from mcphub import routing
 from mcphub.core.request_connections import let_go
 from mcphub.lean import LeanApplication
 from mcphub.outage import OutageGuard
+from mcphub.whole_bodies import WholeBodies
 
 request_finished.connect(let_go)
 
@@ -39,7 +40,7 @@ async def lifespan(scope: Any, receive: Any, send: Any) -> None:
 
 
 http: Any = LeanApplication(
-    django,
+    WholeBodies(django),
     [path("api/v1/", include(hot_routes))],
     prefixes=("/api/v1/servers/", "/api/v1/calls/", "/api/v1/tool-calls"),
 )

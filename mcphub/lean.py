@@ -69,15 +69,8 @@ class LeanApplication:
         if match is None:
             await self._behind(scope, receive, send)
             return
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await read_body(receive, body_limit())
-        except ClientGoneError:
-            return
-        except (BodyTooLargeError, TimeoutError) as exc:
-            request = ASGIRequest(scope, io.BytesIO())
-            known = exc if isinstance(exc, BodyTooLargeError) else UnavailableError()
-            await _send(problem_response(known, request), send, is_head=False)
+        body = await take_body(scope, receive, send, body_limit())
+        if body is None:
             return
         request = ASGIRequest(scope, io.BytesIO(body))
         request.resolver_match = match
@@ -112,6 +105,20 @@ async def _view(request: HttpRequest) -> HttpResponseBase:
         raise SuspiciousOperation
     response = await match.func(request, *match.args, **match.kwargs)
     return cast("HttpResponseBase", response)
+
+
+async def take_body(scope: Scope, receive: Receive, send: Send, limit: int) -> bytes | None:
+    """Return the whole body; None when the client has left, or was told that it cannot be taken."""
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await read_body(receive, limit)
+    except ClientGoneError:
+        return None
+    except (BodyTooLargeError, TimeoutError) as exc:
+        request = ASGIRequest(scope, io.BytesIO())
+        known = exc if isinstance(exc, BodyTooLargeError) else UnavailableError()
+        await _send(problem_response(known, request), send, is_head=False)
+        return None
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:

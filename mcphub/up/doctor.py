@@ -61,6 +61,8 @@ def look_at_egress() -> list[Check]:
     except (ImproperlyConfigured, ValueError) as exc:
         return fail("egress", first_line(exc), "Correct MCPHUB_EGRESS_ALLOW.")
     rules = f"ports {', '.join(map(str, sorted(policy.ports)))}; {len(policy.allow)} exceptions"
+    if policy.allow_loopback:
+        rules += "; this machine (loopback) allowed"
     return _system_checks("egress", lambda check: check.id in EGRESS_CHECKS) or ok("egress", rules)
 
 

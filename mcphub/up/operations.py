@@ -30,7 +30,7 @@ def use(home: Path) -> None:
 
 
 def running(place: Home) -> dict[str, str]:
-    """Return where the hub that runs in this home answers; nothing when none does."""
+    """Return what the hub that runs in this home chose itself; nothing when none does."""
     try:
         settings: dict[str, str] = json.loads(place.running.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -162,9 +162,9 @@ class Startup:
         return launcher.with_variable("MCPHUB_REDIS_URL", valkey.url(sockets))
 
     def _leave_word(self, launcher: Launcher) -> None:
-        """Let `mcphub admin-link` and the like find this hub."""
-        names = {"MCPHUB_BASE_URL", "MCPHUB_REDIS_URL"} - set(os.environ)
-        chosen = {name: launcher.environment[name] for name in names}
+        """Let `mcphub admin-link`, `mcphub doctor` and the like see this hub as it runs."""
+        known = defaults(self.home)
+        chosen = {n: value for n, value in launcher.environment.items() if n not in known}
         write_private(self.home.running, json.dumps(chosen))
         self.stack.callback(self.home.running.unlink, missing_ok=True)
 

@@ -42,6 +42,11 @@ def test_doctor_finds_nothing_wrong_with_a_fresh_hub(hub: RunningHub) -> None:
     assert {check["verdict"] for check in found.values()} <= {"ok", "warn"}
 
 
+def test_doctor_judges_the_hub_by_what_up_chose_for_it(hub: RunningHub) -> None:
+    found = checks(mcphub("doctor", "--only", "egress", "--home", str(hub.home), "--json").stdout)
+    assert "loopback" in found["egress"]["detail"]
+
+
 def test_doctor_of_a_home_without_a_hub_fails_and_says_what_to_do(home: Path) -> None:
     result = mcphub("doctor", "--home", str(home))
     assert result.returncode == 1

@@ -30,6 +30,16 @@ def test_nobody_is_led_to_another_site(client: Client, world: World, to: str) ->
     assert log_in(client, world.bob.user.username, to=to) == "/"
 
 
+@pytest.mark.parametrize(
+    ("name", "password"), [("", "x"), ("bob", ""), ("b" * 300, "x"), ("bo\0b", "x"), ("bob", "\0")]
+)
+def test_what_cannot_be_a_name_or_a_password_is_said(
+    client: Client, name: str, password: str
+) -> None:
+    page = client.post("/login", {"username": name, "password": password})
+    assert (page.status_code, page.content.count(b'role="alert"')) == (200, 1)
+
+
 def test_wrong_password_and_unknown_name_are_told_alike(client: Client, world: World) -> None:
     pages = [
         client.post("/login", {"username": name, "password": "wrong"}).content

@@ -238,12 +238,15 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "filters": {"refusals": {"()": "mcphub.core.log_lines.RefusalsInOneLine"}},
+    "filters": {
+        "refusals": {"()": "mcphub.core.log_lines.RefusalsInOneLine"},
+        "login_links": {"()": "mcphub.core.log_lines.LoginLinksRedacted"},
+    },
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": "line",
-            "filters": ["refusals"],
+            "filters": ["refusals", "login_links"],
         }
     },
     "root": {"handlers": ["console"], "level": LOG_LEVEL},

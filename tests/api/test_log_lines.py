@@ -10,7 +10,7 @@ import pytest
 from django.conf import settings
 from django.test import Client
 
-from mcphub.core.log_lines import RefusalsInOneLine
+from mcphub.core.log_lines import LoginLinksRedacted, RefusalsInOneLine
 
 
 @pytest.fixture
@@ -23,6 +23,7 @@ def _handler(written: io.StringIO) -> object:
     handler = logging.StreamHandler(written)
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s %(message)s"))
     handler.addFilter(RefusalsInOneLine())
+    handler.addFilter(LoginLinksRedacted())
     logging.getLogger().addHandler(handler)
     yield
     logging.getLogger().removeHandler(handler)
@@ -34,6 +35,16 @@ def test_a_wrong_host_is_one_warning(client: Client, written: io.StringIO) -> No
     assert line.startswith("WARNING django.security.DisallowedHost Invalid HTTP_HOST header: 'evil")
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(("method", "status"), [("HEAD", 405), ("POST", 405), ("GET", 410)])
+def test_a_link_that_logs_in_is_never_written(
+    client: Client, written: io.StringIO, method: str, status: int
+) -> None:
+    assert client.generic(method, f"/login/once/{'5' * 64}").status_code == status
+    assert written.getvalue().count("/login/once/[redacted]") == 1
+    assert "555" not in written.getvalue()
+
+
 def test_a_fault_keeps_its_traceback(written: io.StringIO) -> None:
     try:
         int("x")
@@ -43,7 +54,8 @@ def test_a_fault_keeps_its_traceback(written: io.StringIO) -> None:
     assert written.getvalue().startswith("ERROR connectors failed")
 
 
-def test_the_log_of_the_hub_goes_through_the_filter() -> None:
+def test_the_log_of_the_hub_goes_through_the_filters() -> None:
     logging_settings: Any = settings.LOGGING
-    assert logging_settings["handlers"]["console"]["filters"] == ["refusals"]
-    assert logging_settings["filters"]["refusals"]["()"].endswith(RefusalsInOneLine.__name__)
+    names = logging_settings["handlers"]["console"]["filters"]
+    used = [logging_settings["filters"][name]["()"].rpartition(".")[2] for name in names]
+    assert used == [RefusalsInOneLine.__name__, LoginLinksRedacted.__name__]

@@ -36,11 +36,11 @@ def test_a_wrong_host_is_one_warning(client: Client, written: io.StringIO) -> No
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("method", "status"), [("HEAD", 405), ("POST", 405), ("GET", 410)])
+@pytest.mark.parametrize("method", ["HEAD", "POST"])
 def test_a_link_that_logs_in_is_never_written(
-    client: Client, written: io.StringIO, method: str, status: int
+    client: Client, written: io.StringIO, method: str
 ) -> None:
-    assert client.generic(method, f"/login/once/{'5' * 64}").status_code == status
+    assert client.generic(method, f"/login/once/{'5' * 64}").status_code == 405
     assert written.getvalue().count("/login/once/[redacted]") == 1
     assert "555" not in written.getvalue()
 

@@ -34,6 +34,7 @@ FORM = {
     "order": "1",
     "connect_timeout": "10",
     "call_timeout": "60",
+    "definition_policy": "warn",
     "is_enabled": "on",
     "secret_headers": "X-Api-Key: s3cret\nX-Org: acme",
 }

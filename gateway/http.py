@@ -48,6 +48,8 @@ SECURITY_HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
 }
+LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
+"""Ends of lines to many a client's splitter, though not to the grammar of event streams."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ class HttpRequest:
             name = raw_name.decode("latin-1").lower()
             if name in headers and (name in ROUTING_HEADERS or name.startswith(PARAM_PREFIX)):
                 repeated.add(name)
-            headers.setdefault(name, raw_value.decode("latin-1"))
+            headers.setdefault(name, raw_value.strip(b" \t").decode("latin-1"))  # RFC 9110 5.5
         return cls(
             method=scope["method"],
             path=scope["path"],
@@ -172,7 +174,7 @@ class Answer:
 
     async def event(self, message: JSONObject) -> None:
         """Send one message; lost without a sound where no stream is possible."""
-        await self._write(_event(b"message", wire.encode(message)))
+        await self._write(_event(b"message", _line(message)))
 
     async def text_event(self, name: str, text: str) -> None:
         await self._write(_event(name.encode(), text.encode()))
@@ -196,9 +198,7 @@ class Answer:
             if self.is_streaming or (not self._is_json_welcome and status < 300):
                 await self._open()
                 for one in many:
-                    await self._body(
-                        b"event: message\r\ndata: %b\r\n\r\n" % wire.encode(one), more=True
-                    )
+                    await self._body(_event(b"message", _line(one)), more=True)
                 await self._end(b"")
                 return
             content = b"[%b]" % b",".join(map(wire.encode, many))
@@ -265,6 +265,14 @@ class Answer:
 
 def _event(name: bytes, data: bytes) -> bytes:
     return b"event: %b\r\ndata: %b\r\n\r\n" % (name, data)
+
+
+def _line(message: JSONObject) -> bytes:
+    """Return a message as one line by anybody's reading: in JSON these stand in strings only."""
+    content = wire.encode(message)
+    if b"\xc2\x85" not in content and b"\xe2\x80" not in content:
+        return content
+    return content.decode().translate(LINE_ENDS).encode()
 
 
 def headers_of(error: HubError) -> dict[str, str]:

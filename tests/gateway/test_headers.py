@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any, ClassVar
 
+import httpx
 import pytest
 
 from connectors.models import ToolCall
@@ -13,6 +17,7 @@ from tests.fakes.raw_modern import RawModern
 from tests.fakes.raw_server import Request, Wire, result, text_result
 from tests.gateway.hub import (
     ENVELOPE,
+    SECONDS,
     Hub,
     Legacy,
     Modern,
@@ -69,6 +74,19 @@ def test_a_header_that_contradicts_the_body_is_refused(hub: Hub) -> None:
         assert answer.status_code == 400, changes
         assert (answer.json()["error"]["code"], answer.json()["id"]) == (-32020, 1), changes
     assert not ToolCall.unscoped.exists()
+
+
+def test_blanks_around_a_header_are_no_part_of_its_value(hub: Hub) -> None:
+    hub.add("demo", Kind.MODERN)
+    address = httpx.URL(hub.urls[0])
+    body = json.dumps(modern_body("tools/call", CALL))
+    blank = {name: f" \t{value} \t" for name, value in HEADERS.items()}
+    connection = HTTPConnection(address.host, address.port or 0, timeout=SECONDS)
+    with closing(connection):
+        headers = {**hub.person.headers, **blank, "Content-Type": " application/json "}
+        connection.request("POST", "/mcp", body, headers)
+        answer = connection.getresponse()
+        assert (answer.status, "result" in json.loads(answer.read())) == (200, True)
 
 
 def test_a_revision_of_the_other_era_says_that_there_is_a_session(hub: Hub) -> None:

@@ -27,6 +27,26 @@ def until(status: CallStatus) -> None:
     eventually(lambda: ToolCall.unscoped.get().status == status, what=f"the call is {status}")
 
 
+def test_a_message_is_one_line_by_anybodys_reading(hub: Hub) -> None:
+    hub.add("demo", Kind.MODERN)
+    text = "a\u2028b\u2029c\x85d \u2013 e"
+    call = {"name": "echo", "arguments": {"text": text}}
+    headers = modern_headers("tools/call", "echo")
+    client = hub.client()
+    answers = [
+        client.post(
+            "/mcp/s/demo",
+            json=modern_body("tools/call", call),
+            headers={**headers, "accept": accept},
+        )
+        for accept in ("text/event-stream", "application/json")
+    ]
+    event, data, end = answers[0].text.splitlines()
+    assert (event, end) == ("event: message", "")
+    assert json.loads(data.removeprefix("data: ")) == answers[1].json()
+    assert answers[1].json()["result"]["content"][0]["text"] == text
+
+
 # --- what is said meanwhile ---------------------------------------------------------------------
 
 

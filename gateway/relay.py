@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from typing import Any
 
 from django.conf import settings
@@ -28,7 +28,7 @@ from mcphub.core.types import JSONObject
 from tenants.principal import Principal
 
 GRACE_SECONDS = 60.0
-RETRIES = ("inputResponses", "requestState")
+STATE, RESPONSES = "requestState", "inputResponses"
 """What a client's retry says to the hub; the server has its own state (see connectors)."""
 
 _cancelling: set[asyncio.Task[Any]] = set()
@@ -120,7 +120,7 @@ def _upstream_params(
     exchange: Exchange, connection: ConnectionView, params: JSONObject
 ) -> JSONObject:
     """Return what the server gets: without what the client says about its own hop."""
-    own = RETRIES if exchange.request.method in INPUT_REQUIRED_METHODS else ()
+    own = _own_params(exchange, connection)
     kept = {key: value for key, value in params.items() if key not in own}
     sent = requests.own_related_task(requests.without_envelope(kept))
     level = exchange.request.meta.get(LOG_LEVEL_META_KEY)
@@ -133,6 +133,17 @@ def _upstream_params(
         **sent,
         "_meta": {**(meta if isinstance(meta, dict) else {}), LOG_LEVEL_META_KEY: level},
     }
+
+
+def _own_params(exchange: Exchange, connection: ConnectionView) -> Collection[str]:
+    """Return the params that stay here; answers of a first request are for the server's questions.
+
+    They need no state of the hub, and a server ignores those it does not ask for.
+    """
+    if exchange.request.method not in INPUT_REQUIRED_METHODS:
+        return ()
+    is_modern_throughout = exchange.era == connection.era == Era.MODERN
+    return (STATE,) if is_modern_throughout else (STATE, RESPONSES)
 
 
 async def _result_of(

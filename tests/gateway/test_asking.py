@@ -313,6 +313,23 @@ def test_what_is_not_answered_is_asked_again(required: tuple[Modern, dict[str, A
     assert said(client.ask("tools/call", retry_of(again))) == ACCEPT
 
 
+@pytest.mark.parametrize(("kind", "rounds"), [(Kind.MODERN, 0), (Kind.LEGACY, 1)])
+def test_answers_of_a_first_request_are_for_servers_that_can_take_them(
+    hub: Hub, kind: Kind, rounds: int
+) -> None:
+    hub.add("demo", kind, AskingServer())
+    asked: list[str] = []
+
+    def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        asked.append(method)
+        return accept(method, params)
+
+    given = {"inputResponses": {"who": ACCEPT, "nobody asked": {"action": "decline"}}}
+    client = client_of(hub, "modern")
+    assert said(client.call_answering({**call("demo__ask"), **given}, answer)) == ACCEPT
+    assert len(asked) == rounds
+
+
 def answer_by_rest(person: Person, answer: dict[str, Any]) -> None:
     from django.test import Client  # noqa: PLC0415
 

@@ -1,8 +1,9 @@
 """Where a call goes, from memory: the tenant gate of the hot path, at most a second old.
 
-A connected row is read at most once per second and process, its tools once per catalog version.
+A connected row is read about once per second and process, its tools once per catalog version.
 Loads run on threads of their own; callers of one moment share one load. Other states and unknown
-ids are not kept, so a server that was just connected can be called at once.
+ids are not kept, so a server that was just connected can be called at once. A tool that is not
+found, and a newer catalog that the caller knows of, are looked up again before the second is over.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -48,14 +49,26 @@ class Found:
     tools: Mapping[str, ToolView]
     public: Mapping[str, ToolView]
 
+    def has(self, tool: str) -> bool:
+        """Whether a tool has this name; without a catalog that was read, any may."""
+        return tool in self.tools or tool in self.public or not self.connection.catalog_version
+
     def target(self, tool: str | None) -> CallTarget:
         """Return where the call goes. Raises UnknownToolError when a read catalog lacks it."""
         if tool is None:
             return CallTarget(connection=self.connection)
-        found = self.tools.get(tool) or self.public.get(tool)
-        if found is None and self.connection.catalog_version:
+        if not self.has(tool):
             raise UnknownToolError
+        found = self.tools.get(tool) or self.public.get(tool)
         return CallTarget(connection=self.connection, tool=found)
+
+
+Suits = Callable[[Found], bool]
+
+
+def any_suits(found: Found) -> bool:
+    del found
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +88,16 @@ class CallTargets:
         self._opened: set[BaseDatabaseWrapper] = set()
         self._threads = self._new_threads()
 
-    async def find(self, principal: Principal, slug: str) -> Found:
-        """Return the connection and its tools. Raises NotFoundError, NotConnectedError."""
+    async def find(self, principal: Principal, slug: str, suits: Suits = any_suits) -> Found:
+        """Return the connection and its tools, read anew at once when the kept ones do not suit.
+
+        Raises NotFoundError, NotConnectedError.
+        """
         loading = self._load(principal, slug)
-        if loading.done():
-            return loading.result()
-        async with database_patience():
-            return await asyncio.shield(asyncio.wrap_future(loading))
+        found = await _result_of(loading)
+        if suits(found):
+            return found
+        return await _result_of(self._load(principal, slug, instead_of=loading))
 
     def find_now(self, principal: Principal, slug: str) -> Found:
         """As `find`, for code that runs in a thread."""
@@ -139,11 +155,14 @@ class CallTargets:
             self._last.clear()
             self._servers.clear()
 
-    def _load(self, principal: Principal, slug: str) -> Future[Found]:
+    def _load(
+        self, principal: Principal, slug: str, *, instead_of: Future[Found] | None = None
+    ) -> Future[Found]:
         key = _key(principal, slug)
         with self._lock:
             entry = self._entries.get(key)
-            if entry is not None and entry.until > time.monotonic():
+            is_fresh = entry is not None and entry.until > time.monotonic()
+            if entry is not None and is_fresh and entry.loading is not instead_of:
                 return entry.loading
             loading = self._threads.submit(self._read, principal, slug)
             self._entries[key] = Entry(time.monotonic() + FRESH_SECONDS, loading)
@@ -186,6 +205,13 @@ class CallTargets:
         return found
 
 
+async def _result_of(loading: Future[Found]) -> Found:
+    if loading.done():
+        return loading.result()
+    async with database_patience():
+        return await asyncio.shield(asyncio.wrap_future(loading))
+
+
 def _read_server(principal: Principal, public_name: str) -> str:
     close_old_connections()
     rows = CatalogTool.objects.of(principal).filter(
@@ -208,7 +234,9 @@ async def connection_for_call(
     Raises NotFoundError (unknown or foreign id), UnknownToolError, NotConnectedError (a preset that
     was never connected).
     """
-    return (await targets.find(principal, slug)).target(tool)
+    if tool is None:
+        return (await targets.find(principal, slug)).target(None)
+    return (await targets.find(principal, slug, lambda found: found.has(tool))).target(tool)
 
 
 async def public_tool_for_call(principal: Principal, public_name: str) -> CallTarget:
@@ -217,7 +245,8 @@ async def public_tool_for_call(principal: Principal, public_name: str) -> CallTa
     Raises UnknownToolError, NotFoundError, NotConnectedError.
     """
     server = await targets.server_of(principal, public_name)
-    found = (await targets.find(principal, server)).public.get(public_name)
+    kept = await targets.find(principal, server, lambda found: public_name in found.public)
+    found = kept.public.get(public_name)
     if found is None:
         targets.forget_name(principal, public_name)
         raise UnknownToolError

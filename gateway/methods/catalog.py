@@ -77,7 +77,10 @@ async def _tools_of(exchange: Exchange, source: Source) -> list[JSONObject]:
     if not source.is_connected:
         return []
     endpoint = exchange.endpoint
-    found = await selectors.targets.find(exchange.principal, source.slug)
+    newest = source.connection.catalog_version
+    found = await selectors.targets.find(
+        exchange.principal, source.slug, lambda kept: kept.connection.catalog_version >= newest
+    )
     tools = [
         tool
         for tool in found.tools.values()

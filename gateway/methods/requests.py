@@ -93,7 +93,7 @@ async def _tool_target(exchange: Exchange, name: str) -> CallTarget:
         if not endpoint.has_server(target.connection.slug):
             raise UnknownToolError(f"Unknown tool: {name[:200]}")
         return target
-    found = await selectors.targets.find(principal, endpoint.server)
+    found = await selectors.targets.find(principal, endpoint.server, lambda kept: kept.has(name))
     tool = found.tools.get(name)
     if tool is None and found.connection.catalog_version:
         raise UnknownToolError(f"Unknown tool: {name[:200]}")

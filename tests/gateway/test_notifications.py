@@ -70,6 +70,29 @@ def test_list_changes_reach_clients_of_both_eras(hub: Hub, is_modern: bool, path
         assert (told["method"], told["params"]["_meta"]) == (TOOLS, {SUBSCRIPTION: "sub 1"})
 
 
+@pytest.mark.parametrize("path", ["/mcp", "/mcp/s/demo"])
+def test_who_is_told_of_a_new_tool_finds_and_calls_it_at_once(two: Hub, path: str) -> None:
+    server = two.add_relay("demo", is_modern=True)
+    prefix = "demo__" if path == "/mcp" else ""
+    here, elsewhere = (Modern(client=two.client(process=number), path=path) for number in (0, 1))
+    before = [names_of(client) for client in (here, elsewhere)]
+    assert before[0] == before[1]
+    with acknowledged(here, {"toolsListChanged": True}) as stream:
+        for added in ("first", "second"):
+            new = f"{prefix}{added}"
+            assert elsewhere.ask("tools/call", {"name": new})["error"]["code"] == -32602
+            server.methods.tools.append({"name": added, "inputSchema": {"type": "object"}})
+            announce(server, TOOLS)
+            assert stream.message()["method"] == TOOLS
+            elsewhere.result("tools/call", {"name": new})
+            assert new in names_of(here)
+            assert new in names_of(elsewhere)
+
+
+def names_of(client: Modern) -> list[str]:
+    return [each["name"] for each in client.result("tools/list")["tools"]]
+
+
 def test_a_subscription_hears_of_nothing_that_it_did_not_ask_for(hub: Hub) -> None:
     server = hub.add_relay("demo", is_modern=True)
     wanted = {"promptsListChanged": True}

@@ -19,7 +19,7 @@ class Pace:
 
     jitter: Callable[[], float] = random.random
     later: Later | None = None
-    refresh_seconds: float = 2.0
+    refresh_seconds: float = 1.0
     wish_seconds: float = 10.0
     """After which wishes of downstream clients whose time is over are noticed."""
     stable_seconds: float = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import IO, Any, NoReturn
@@ -28,12 +29,15 @@ SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 def read_json(body: bytes) -> JSONValue:
     """Return the value.
 
-    Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep, a member given twice, or
-    half of a surrogate pair, which is no text that could be stored or sent on.
+    Raises MalformedRequestError: no JSON (RFC 8259), not UTF-8, too deep, a member given twice, a
+    number out of range, or half of a surrogate pair, which is no text to store or send on.
     """
     try:
         value: JSONValue = json.loads(
-            body.decode("utf-8"), parse_constant=_refuse_constant, object_pairs_hook=_object_of
+            body.decode("utf-8"),
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_object_of,
         )
     except (ValueError, RecursionError) as exc:
         raise MalformedRequestError("The body is not JSON.") from exc
@@ -75,3 +79,11 @@ def _check_unicode(value: JSONValue) -> None:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text: str) -> float:
+    """Return the number; one that overflows would become Infinity, which no JSON can pass on."""
+    number = float(text)
+    if math.isinf(number):
+        raise MalformedRequestError("A number of the body is out of range.")
+    return number

@@ -145,6 +145,7 @@ def test_body_that_cannot_be_read_is_refused(
     ("body", "status", "code"),
     [
         (b'{"a": NaN}', 400, "malformed_request"),
+        (b'{"a": -1e999}', 400, "malformed_request"),
         (b'{"a": 1, "a": 2}', 400, "malformed_request"),
         (b'{"a": [{"b": 1, "\\u0062": 2}]}', 400, "malformed_request"),
         (b'{"a": "' + b"\xff" + b'"}', 400, "malformed_request"),

@@ -45,9 +45,14 @@ class Relay(StrEnum):
 
 CAPABILITIES: Mapping[Relay, JSONObject] = {
     Relay.ELICITATION: {"form": {}, "url": {}},
-    Relay.ROOTS: {},
+    Relay.ROOTS: {"listChanged": True},
     Relay.SAMPLING: {"tools": {}},
 }
+
+
+def declared_per_request(capabilities: JSONObject) -> JSONObject:
+    """Return what 2026-07-28 can declare of these: there nobody says that roots have changed."""
+    return {**capabilities, "roots": {}} if "roots" in capabilities else capabilities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

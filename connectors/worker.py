@@ -182,6 +182,8 @@ class SessionWorker:
             self.host.spawn(self.keeper.close(entry.id), name=name)
         elif entry.kind is EntryKind.WISH:
             self.keeper.wishes.look(entry.id)
+        elif entry.kind is EntryKind.ROOTS:
+            self.keeper.root_changes.note(entry.id)
         elif entry.kind is EntryKind.REFRESH:
             self.host.spawn(self.keeper.refresh(entry.id, list(ListingKind)), name=name)
 

@@ -39,7 +39,7 @@ async def post(arrival: Arrival, value: JSONValue) -> None:
     messages = _messages(value, session)
     requests = [message for message in messages if isinstance(message, Request)]
     for message in messages:
-        await take(message, session)
+        await take(message, session, arrival.principal)
     if not requests:
         await arrival.answer.empty(202)
         return
@@ -66,12 +66,12 @@ def exchange_of(
     )
 
 
-async def take(message: Incoming, session: Session) -> None:
+async def take(message: Incoming, session: Session, principal: Principal) -> None:
     """Bring a notification or an answer to where it is waited for."""
     if isinstance(message, Reply):
         await mailbox.current().answer(session.id, message)
     elif isinstance(message, Notification):
-        await notifications.take(session, message)
+        await notifications.take(session, principal, message)
 
 
 async def get(arrival: Arrival) -> None:

@@ -59,7 +59,7 @@ async def post(arrival: Arrival, value: JSONValue) -> None:
         if not await mailbox.current().message(session.address, session.id, value):
             raise UnknownSessionError
     else:
-        await handshake.take(message, session)
+        await handshake.take(message, session, arrival.principal)
     await arrival.answer.empty(202)
 
 

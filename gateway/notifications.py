@@ -15,8 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from connectors.server_spec import Era
-from connectors.services import notices, subscriptions
+from connectors.server_spec import Era, Relay
+from connectors.services import notices, root_changes, subscriptions
 from connectors.services.notice_queue import LIST_CHANGES
 from connectors.services.notices import Notice
 from connectors.services.subscriptions import Kind, Wish
@@ -45,12 +45,29 @@ ELICITED = "notifications/elicitation/complete"
 Told = tuple[str, JSONObject]
 
 
-async def take(session: Session, message: Notification) -> None:
+async def take(session: Session, principal: Principal, message: Notification) -> None:
     """Take a notification of a client of the handshake era; unknown ones are ignored."""
+    if message.method == root_changes.METHOD:
+        await _pass_on_root_change(session, principal)
     if message.method == "notifications/cancelled":
         request_id = message.params.get("requestId")
         if isinstance(request_id, str | int) and not isinstance(request_id, bool):
             await mailbox.current().cancel(session.id, request_id)
+
+
+async def _pass_on_root_change(session: Session, principal: Principal) -> None:
+    """Tell the servers that may ask this client for roots, if it said that it would tell."""
+    declared = session.capabilities.get("roots")
+    if not isinstance(declared, dict) or declared.get("listChanged") is not True:
+        return
+    try:
+        found = await sources_of(principal, session.endpoint)
+    except HubError:  # the one server has gone meanwhile
+        return
+    for source in found:
+        terms = source.relays.get(Relay.ROOTS)
+        if terms is not None and terms.is_declared:
+            root_changes.ring(source.connection)
 
 
 async def feed(session: Session, principal: Principal, answer: Answer, claim: str) -> None:

@@ -42,6 +42,7 @@ class EntryKind(StrEnum):
     REFRESH = "refresh"
     INPUT = "input"
     WISH = "wish"
+    ROOTS = "roots"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from connectors.services.leases import Claim, Lease, Outcome
 from connectors.services.notices import Outbox
 from connectors.services.parking import Parking
 from connectors.services.refreshing import Refreshing
+from connectors.services.root_changes import RootChanges
 from connectors.services.seen import Traces, tool_secrets
 from connectors.services.server_logs import ServerLogs, restore_level
 from connectors.services.sign_ins import SignIns
@@ -69,6 +70,7 @@ class Keeper:
         self._logs = ServerLogs()
         self._notices = Outbox()
         self.wishes = Wishes(host, period=self._pace.wish_seconds)
+        self.root_changes = RootChanges(host)
         self.parking = Parking(worker, host, threads)
         self._kept: dict[uuid.UUID, Kept] = {}
         self._is_draining = False

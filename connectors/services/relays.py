@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from connectors.server_spec import CAPABILITIES, Era
+from connectors.server_spec import CAPABILITIES, Era, declared_per_request
 from mcphub.core.errors import InvalidInputError
 from mcphub.core.types import JSONObject, JSONValue
 
@@ -58,11 +58,14 @@ def declared(of_session: JSONObject, era: Era, relay: JSONObject | None) -> JSON
 
     A session of the handshake era has said what it declares before, so the inbox answers the rest.
     """
-    offered = relay["capabilities"] if relay is not None else None
-    if era is Era.LEGACY or not isinstance(offered, dict):
+    if era is Era.LEGACY:
         return of_session
+    declared_here = declared_per_request(of_session)
+    offered = relay["capabilities"] if relay is not None else None
+    if not isinstance(offered, dict):
+        return declared_here
     common: JSONObject = {}
-    for name, modes in of_session.items():
+    for name, modes in declared_here.items():
         wanted = offered.get(name)
         if isinstance(modes, dict) and isinstance(wanted, dict):
             kept = {mode: wanted[mode] for mode in modes if mode in wanted}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from mcp_types import SERVER_INFO_META_KEY
 from mcp_types.jsonrpc import UNSUPPORTED_PROTOCOL_VERSION
 
-from connectors.server_spec import Era, ServerSpec, Transport
+from connectors.server_spec import Era, ServerSpec, Transport, declared_per_request
 from connectors.upstream import errors
 from connectors.upstream.adoption import adopt, stored_of
 from connectors.upstream.base import BaseSession
@@ -148,7 +148,9 @@ async def probe(session: BaseSession, attempt: Attempt, transport: Transport) ->
 
     Raises HubError where the failure says nothing about the era, or nothing can be done about it.
     """
-    rules = ModernRules(client_capabilities=attempt.listener.client_capabilities)
+    rules = ModernRules(
+        client_capabilities=declared_per_request(attempt.listener.client_capabilities)
+    )
     session.rules = rules
     for _ in range(2):
         try:

@@ -95,11 +95,20 @@ class Hub:
         row = add_server(self.person.principal, server.url, name=slug)
         return self.stack.connect(self.person.principal, row)
 
-    def add_relay(self, slug: str, *, is_modern: bool, person: Person | None = None) -> RelayServer:
+    def add_relay(
+        self,
+        slug: str,
+        *,
+        is_modern: bool,
+        person: Person | None = None,
+        consented: Collection[Relay] = (),
+    ) -> RelayServer:
         """As `add`, for the server that the relay is measured with."""
         server = self._upstreams.enter_context(serving_relay(is_modern=is_modern))
         principal = (person or self.person).principal
-        self.stack.connect(principal, add_server(principal, server.url, name=slug))
+        row = add_server(principal, server.url, name=slug)
+        consents.consent(principal, row, dict.fromkeys(consented, True))
+        self.stack.connect(principal, row)
         return server
 
     def client(self, person: Person | None = None, *, process: int = 0) -> httpx.Client:

@@ -25,6 +25,7 @@ def terms_of(exchange: Exchange, projection: Projection) -> RelayTerms:
     can_be_asked = exchange.is_modern or exchange.channel.can_stream
     return RelayTerms(
         client_capabilities=exchange.capabilities if can_be_asked else {},
+        log_level=_level_of_request(exchange) or "",
         on_notification=partial(hear, exchange, projection),
         on_dropped=partial(miss, exchange),
     )
@@ -63,8 +64,13 @@ def log_level_of(exchange: Exchange) -> str | None:
     """
     if exchange.session is not None:
         return exchange.session.log_level or LEVELS[0]
+    return _level_of_request(exchange)
+
+
+def _level_of_request(exchange: Exchange) -> str | None:
+    """Return the level that a request of 2026-07-28 names."""
     level = exchange.request.meta.get(LOG_LEVEL_META_KEY)
-    return level if isinstance(level, str) else None
+    return level if exchange.is_modern and isinstance(level, str) else None
 
 
 def is_wanted(level: JSONValue, wish: str | None) -> bool:

@@ -286,6 +286,7 @@ class Executor:
                 call_id=call.id,
                 attempt=call.attempt,
                 client_capabilities=self._declared(call) if call.relay else None,
+                log_level=relays.log_level(call.relay),
                 on_notification=run.notes.take if run.notes else None,
                 on_progress=lambda seen: self._on_progress(run, call, seen),
                 on_position=lambda position: self._on_position(run, call, position),

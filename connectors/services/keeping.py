@@ -85,7 +85,8 @@ class Keeper:
         """Send one request on the open session. Raises HubError, unsent when there is none."""
         key = self.host.key_of(connection_id)
         try:
-            result = await self.host.request(connection_id, request)
+            async with self.wishes.during(key, request):
+                result = await self.host.request(connection_id, request)
         except AuthorizationNeededError as exc:
             raise exc if key is None else await self._sign_ins.refused(key, exc, request) from exc
         self.wishes.note(key, request)
@@ -283,6 +284,7 @@ class Keeper:
             if session is None:
                 return kept.loss or session_closed()
             await restore_level(session, lease.log_level)
+            self.wishes.choose(self.host.key_of(connection_id), lease.log_level)
             lists = await listings.fetch_first(session)
         except HubError as exc:
             return kept.loss or exc

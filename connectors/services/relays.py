@@ -26,6 +26,8 @@ class RelayTerms:
 
     client_capabilities: JSONObject | None = None
     """What this client declared, as far as it can be asked. None: as by REST, the inbox answers."""
+    log_level: str = ""
+    """From which level on this client wants log messages of the call; "": says nothing of it."""
     on_notification: OnNotification | None = field(default=None, repr=False)
     """Told on this process's loop, in order, what the server says during the call; returns at once.
 
@@ -45,12 +47,18 @@ def stored(terms: RelayTerms | None) -> JSONObject | None:
         raise InvalidInputError(
             "The client's capabilities are too large.", code="arguments_too_large"
         )
-    return {"capabilities": kept, "isTold": terms.on_notification is not None}
+    told = terms.on_notification is not None
+    return {"capabilities": kept, "isTold": told, "logLevel": terms.log_level}
 
 
 def is_told(relay: JSONObject | None) -> bool:
     """Whether somebody wants to know what the server says during the call."""
     return relay is not None and relay["isTold"] is True
+
+
+def log_level(relay: JSONObject | None) -> str:
+    """Return the level that the client of a call wishes for its duration; "": none."""
+    return str(relay.get("logLevel", "")) if relay is not None else ""
 
 
 def declared(of_session: JSONObject, era: Era, relay: JSONObject | None) -> JSONObject:

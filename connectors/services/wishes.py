@@ -3,6 +3,9 @@
 handshake era    resources/subscribe, resources/unsubscribe, logging/setLevel
 2026-07-28       the filter of the listen stream; log levels travel with each request
 
+A level that the member has chosen by REST, and those of calls that run, count as wishes too: the
+server logs as much as whoever wants to hear most.
+
 A session that is opened anew, or by another worker, begins with nothing, so everything is asked for
 again. Runs on the session host's loop.
 """
@@ -13,6 +16,9 @@ import asyncio
 import contextlib
 import logging
 import uuid
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -40,6 +46,13 @@ class _Step:
     refused: set[str] = field(default_factory=set)
     """Resources that the server will not announce; not asked for again while they are wished."""
     level: str = ""
+    """The one that it was told last."""
+    chosen: str = ""
+    """By the member, by REST."""
+    of_calls: Counter[str] = field(default_factory=Counter)
+    wished: set[str] = field(default_factory=set)
+    """Of downstream clients, when they were last looked up."""
+    setting: asyncio.Lock = field(default_factory=asyncio.Lock)
     has_wishes: bool = False
     due: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -71,7 +84,33 @@ class Wishes:
         if request.method == "resources/subscribe" and isinstance(uri, str):
             self._steps.setdefault(key, _Step()).resources.add(uri)
         elif request.method == "logging/setLevel" and isinstance(level, str):
-            self._steps.setdefault(key, _Step()).level = level
+            step = self._steps.setdefault(key, _Step())
+            step.level = step.chosen = level
+            self.look(key.connection_id)
+
+    def choose(self, key: SessionKey | None, level: str) -> None:
+        """Take over what the member has chosen before; the server of a new session knows it."""
+        if key is not None and level:
+            step = self._steps.setdefault(key, _Step())
+            step.level = step.chosen = level
+
+    @asynccontextmanager
+    async def during(self, key: SessionKey | None, request: UpstreamRequest) -> AsyncIterator[None]:
+        """Have the server of the handshake era log what the client of a call wants to hear."""
+        session = self._host.session(key.connection_id) if key is not None else None
+        is_wished = request.log_level in LEVELS and session is not None
+        if key is None or session is None or not is_wished or not _is_set_by_request(session):
+            yield
+            return
+        step = self._steps.setdefault(key, _Step())
+        step.of_calls[request.log_level] += 1
+        try:
+            with contextlib.suppress(UnavailableError):
+                await self._set_level(key, session, step)
+            yield
+        finally:
+            step.of_calls[request.log_level] -= 1
+            self.look(key.connection_id)
 
     async def _keep(self, key: SessionKey, step: _Step) -> None:
         """Work while something is wished of the session, and look again after each period."""
@@ -108,19 +147,19 @@ class Wishes:
         for uri in sorted(step.resources - resources):
             await self._ask(key, "resources/unsubscribe", {"uri": uri})
             step.resources.discard(uri)
-        levels = {wish.name for wish in wished if wish.kind is Kind.LOG_LEVEL}
-        await self._set_level(key, session, step, levels)
-        step.has_wishes = bool(resources or levels)
+        step.wished = {wish.name for wish in wished if wish.kind is Kind.LOG_LEVEL}
+        await self._set_level(key, session, step)
+        step.has_wishes = bool(resources or step.wished)
 
-    async def _set_level(
-        self, key: SessionKey, session: Session, step: _Step, levels: set[str]
-    ) -> None:
-        """Have the server log as much as who wants to hear most; the least is what it had."""
-        level = next((each for each in LEVELS if each in levels), "")
-        if not level or level == step.level or "logging" not in session.opened.capabilities:
-            return
-        if await self._ask(key, "logging/setLevel", {"level": level}):
-            step.level = level
+    async def _set_level(self, key: SessionKey, session: Session, step: _Step) -> None:
+        """Have the server log as much as who wants to hear most; without anybody it stays as is."""
+        async with step.setting:
+            levels = step.wished | {step.chosen} | set(+step.of_calls)
+            level = next((each for each in LEVELS if each in levels), "")
+            if not level or level == step.level or not _is_set_by_request(session):
+                return
+            if await self._ask(key, "logging/setLevel", {"level": level}):
+                step.level = level
 
     async def _ask(self, key: SessionKey, method: str, params: JSONObject) -> bool:
         """Return whether the server took it; one that cannot be reached is asked again later."""
@@ -134,3 +173,7 @@ class Wishes:
         except HubError as exc:
             raise UnavailableError from exc
         return True
+
+
+def _is_set_by_request(session: Session) -> bool:
+    return session.opened.era is Era.LEGACY and "logging" in session.opened.capabilities

@@ -88,6 +88,8 @@ class UpstreamRequest:
     attempt: int = 0
     client_capabilities: JSONObject | None = None
     """What this request declares in the per-request era. None: what the session declares."""
+    log_level: str = ""
+    """From which level on its client wants to hear of it, where the era has no such parameter."""
     on_progress: Callable[[JSONObject], None] | None = None
     on_notification: Callable[[str, JSONObject], None] | None = None
     """Told what the server says during this request, but for what OF_CONNECTION names."""

@@ -19,12 +19,13 @@ from connectors import events, queue
 from connectors.argument_check import shared_checker
 from connectors.models import CallStatus, Connection, InputKind, InputRequest, InputState, ToolCall
 from connectors.models.sealed import open_json, seal_json
-from connectors.services import input_store, tool_calls
+from connectors.services import input_rounds, input_store, tool_calls
 from mcphub.core import clock
 from mcphub.core.errors import (
     ConflictError,
     FieldProblem,
     InvalidInputError,
+    RpcError,
     UnavailableError,
 )
 from mcphub.core.types import JSONObject, JSONValue
@@ -65,6 +66,8 @@ class Answer:
 
     action: Action
     content: JSONValue = None
+    error: RpcError | None = None
+    """With which a client refused a sampling or roots request; its server gets it as it is."""
 
 
 def answer(row: InputRequest, given: Answer) -> InputRequest:
@@ -79,7 +82,7 @@ def answer(row: InputRequest, given: Answer) -> InputRequest:
         raise InputExpiredError
     if row.state != InputState.OPEN:
         raise InputClosedError
-    result = _checked(row, given)
+    result = _checked(row, given) if given.error is None else input_rounds.refusal(given.error)
     if given.action is Action.ACCEPT and row.needs_completion and not row.is_consented:
         return _consent(row)
     state = STATES.get(given.action, InputState.ANSWERED)

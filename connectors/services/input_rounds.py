@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from mcp_types.jsonrpc import INVALID_PARAMS, URL_ELICITATION_REQUIRED
 
 from connectors.models import InputKind, InputState
-from mcphub.core.errors import ProtocolError, UpstreamError
+from mcphub.core.errors import ProtocolError, RpcError, UpstreamError
 from mcphub.core.types import JSONObject, JSONValue
 
 MAX_ROUNDS = 10
@@ -139,6 +139,19 @@ def refusal_of(kind: InputKind, state: InputState) -> JSONObject:
     if kind in {InputKind.FORM, InputKind.URL}:
         return {"action": "decline" if state is InputState.DECLINED else "cancel"}
     raise ProtocolError(rpc_code=REJECTED, rpc_message="The user rejected the request")
+
+
+def refusal(error: RpcError) -> JSONObject:
+    """Return what is stored of the error with which a client refused."""
+    return {"code": error.code, "message": error.message, "data": error.data}
+
+
+def refused_with(stored: JSONObject) -> ProtocolError:
+    """Return the error that `refusal` stored, for the server."""
+    code, message = stored["code"], stored["message"]
+    if not isinstance(code, int) or not isinstance(message, str):
+        raise TypeError("not a stored refusal")
+    return ProtocolError(rpc_code=code, rpc_message=message, rpc_data=stored["data"])
 
 
 def _elicitation(params: JSONObject, key: str, modes: JSONValue) -> Asked:

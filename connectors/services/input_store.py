@@ -116,6 +116,8 @@ def next_params(call: Claimed, params: JSONObject) -> JSONObject:
 def answer_of(row: InputRequest) -> JSONObject:
     """Return the result for the server. Raises ProtocolError where a refusal has none."""
     if row.state != InputState.ANSWERED:
+        if row.sealed_answer is not None:
+            raise input_rounds.refused_with(open_json(row, "sealed_answer"))
         return input_rounds.refusal_of(InputKind(row.kind), InputState(row.state))
     return open_json(row, "sealed_answer")
 

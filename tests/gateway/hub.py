@@ -35,7 +35,10 @@ BOTH = "application/json, text/event-stream"
 MODERN = "2026-07-28"
 ENVELOPE = "io.modelcontextprotocol/"
 Answering = Callable[[str, dict[str, Any]], "dict[str, Any] | None"]
-"""What a client says to a question: method and params; None: nothing."""
+"""What a client says to a question: method and params; None: nothing.
+
+A result; of the handshake era `{"error": …}` too.
+"""
 
 
 @contextmanager
@@ -285,7 +288,8 @@ class Legacy:
                 if "id" in message and "method" in message:
                     result = answer(message["method"], message.get("params", {}))
                     if result is not None:
-                        reply = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+                        told = result if "error" in result else {"result": result}
+                        reply = {"jsonrpc": "2.0", "id": message["id"], **told}
                         assert (via or self).post(reply).status_code == 202
                 elif message.get("id") == body["id"]:
                     return message

@@ -217,6 +217,25 @@ def test_a_server_gets_completions_and_roots_of_a_client_that_offers_them(
     assert asked == ["sampling/createMessage", "roots/list"]
 
 
+REFUSAL: dict[str, Any] = {"error": {"code": -32042, "message": "no é", "data": {"why": [1]}}}
+
+
+@pytest.mark.parametrize("tool", ["sample", "roots"])
+def test_the_error_of_a_client_is_what_the_server_gets(hub: Hub, tool: str) -> None:
+    hub.add_relay("demo", is_modern=False, consented=[Relay.SAMPLING, Relay.ROOTS])
+    client = client_of(hub, "legacy", "/mcp/s/demo", capabilities={"sampling": {}, "roots": {}})
+    found = client.call_answering(call(tool), lambda method, params: REFUSAL)
+    assert list(found["result"]["structuredContent"]["answers"].values()) == [REFUSAL]
+    assert InputRequest.unscoped.get().state == "declined"
+
+
+def test_an_error_that_the_server_cannot_be_told_of_ends_the_call(hub: Hub) -> None:
+    hub.add_relay("demo", is_modern=True, consented=[Relay.SAMPLING])
+    client = client_of(hub, "legacy", "/mcp/s/demo", capabilities={"sampling": {}})
+    found = client.call_answering(call("sample"), lambda method, params: REFUSAL)
+    assert found["error"]["data"]["code"] == "input_declined"
+
+
 def test_a_client_without_completions_is_not_asked_for_any(trusted: Hub, era: str) -> None:
     client = client_of(trusted, era, capabilities={"elicitation": {}})
     error = client.ask("tools/call", call("demo__sample"))["error"]

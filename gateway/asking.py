@@ -35,8 +35,11 @@ from connectors.services.input_answers import (
     InputExpiredError,
     InvalidAnswerError,
 )
+from connectors.services.subscriptions import Kind, Wish
 from connectors.services.tool_calls import RelayTerms
+from gateway import interests
 from gateway.exchange import ClientCannotError, Exchange
+from gateway.interests import Interest
 from gateway.projection.results import Projection
 from gateway.wire import Reply, RpcFault
 from mcphub.core import clock
@@ -69,6 +72,7 @@ class Question:
     """One open question of a call."""
 
     id: uuid.UUID
+    connection_id: uuid.UUID
     key: str
     kind: InputKind
     method: str
@@ -162,6 +166,7 @@ class Questions:
         if question.kind is InputKind.URL:
             params.setdefault("elicitationId", str(question.id))
         try:
+            await self._expect_end(question)
             for _ in range(TRIES):
                 reply = await self._exchange.ask(question.method, params, question.seconds)
                 if await self._store(question, answer_to(question.kind, reply)):
@@ -169,6 +174,13 @@ class Questions:
             await self._store(question, Answer(action=Action.CANCEL))
         except HubError as exc:
             logger.info("question left to the inbox code=%s", exc.problem_code)
+
+    async def _expect_end(self, question: Question) -> None:
+        """Remember that this session is to hear of the end of what happens on a page."""
+        session, named = self._exchange.session, question.params.get("elicitationId")
+        if session is not None and question.kind is InputKind.URL and isinstance(named, str):
+            wish = Wish(kind=Kind.ELICITATION, name=named)
+            await interests.add(session, Interest(connection_id=question.connection_id, wish=wish))
 
     async def _store(self, question: Question, answer: Answer) -> bool:
         """Store an answer; False: it does not fit."""
@@ -183,9 +195,10 @@ class Questions:
 
 
 def answer_to(kind: InputKind, reply: Reply) -> Answer:
-    """Return what a client's answer says; an error is a refusal."""
+    """Return what a client's answer says; an error is a refusal, told as it is where it can be."""
     if reply.error is not None:
-        return Answer(action=Action.DECLINE)
+        has_errors = kind in {InputKind.SAMPLING, InputKind.ROOTS}
+        return Answer(action=Action.DECLINE, error=reply.error if has_errors else None)
     return answer_in(kind, reply.result)
 
 
@@ -291,6 +304,7 @@ def _question(row: InputRequest) -> Question:
     params = content["params"]
     return Question(
         id=row.pk,
+        connection_id=row.connection_id,
         key=row.key or str(row.pk),
         kind=InputKind(row.kind),
         method=str(content["method"]),

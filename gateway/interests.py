@@ -1,6 +1,7 @@
 """Interests: what a session of the handshake era wants to hear of, found from any web process.
 
-Kept in Redis as long as its session: resources that it subscribed to, tasks that it began.
+Kept in Redis as long as its session: resources that it subscribed to, tasks that it began, pages
+that it was asked to show.
 """
 
 from __future__ import annotations

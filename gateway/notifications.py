@@ -264,7 +264,9 @@ class SessionAudience:
         if notice.method == notices.MESSAGE:
             wish = self.session.log_level or hearing.LEVELS[0]
             return "logging" in source.capabilities and hearing.is_wanted(params.get("level"), wish)
-        return notice.method == ELICITED or not self.session.endpoint.is_aggregate
+        if notice.method == ELICITED:
+            return interests.covers(wishes, Kind.ELICITATION, params.get("elicitationId"))
+        return not self.session.endpoint.is_aggregate
 
     def wants_list(self, method: str) -> bool:
         del method
@@ -286,7 +288,8 @@ class SessionAudience:
         """Hold what the session wishes as long as its stream is open."""
         wished = await interests.of(self.session)
         for source in await sources_of(self.principal, self.session.endpoint):
-            wishes = {*wished.get(source.connection.id, ())}
+            found = wished.get(source.connection.id, ())
+            wishes = {wish for wish in found if wish.kind is not Kind.ELICITATION}
             if self.session.log_level and source.connection.era == Era.LEGACY:
                 wishes.add(Wish(kind=Kind.LOG_LEVEL, name=self.session.log_level))
             if wishes:

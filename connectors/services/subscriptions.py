@@ -29,11 +29,13 @@ class TooManySubscriptionsError(LimitError):
 
 
 class Kind(StrEnum):
-    """What can be wished for: `name` is a URI, the id of a task, or a log level."""
+    """What can be wished for: `name` is a URI, a log level, or the id of a task or elicitation."""
 
     RESOURCE = "resource"
     TASK = "task"
     LOG_LEVEL = "level"
+    ELICITATION = "elicitation"
+    """Asked on the hub's own side only: a server tells of its end in any case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

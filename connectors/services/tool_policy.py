@@ -5,7 +5,10 @@ Switched off by its user, changed since it was approved, or beyond a read-only k
 
 from __future__ import annotations
 
-from connectors.selectors import ToolView
+from connectors import selectors
+from connectors.definitions import DefinitionPolicy
+from connectors.models import CatalogTool
+from connectors.selectors import ToolView, UnknownToolError
 from mcphub.core.errors import ConflictError, NotPermittedError
 from tenants.principal import Principal
 
@@ -40,3 +43,16 @@ def check(principal: Principal, tool: ToolView | None) -> None:
             "Look at the change in /api/v1/tool-changes and approve it there.",
             extra={"serverId": tool.server, "tool": tool.name, "digest": tool.digest},
         )
+
+
+def check_unlisted(principal: Principal, server: str, name: str) -> None:
+    """Raise the error that forbids a call of a tool that its server does not list; queries.
+
+    Where changes are blocked it was never approved; what was switched off stays so.
+    """
+    connection = selectors.connection_for(principal, server)
+    if selectors.definition_policy_of(connection) is DefinitionPolicy.BLOCK:
+        raise UnknownToolError(f"Unknown tool, and unapproved ones are blocked: {name[:200]}")
+    rows = CatalogTool.objects.of(principal).filter(connection_id=connection.pk, name=name)
+    if rows.filter(is_enabled=False).exists():
+        raise ToolDisabledError

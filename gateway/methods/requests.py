@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcp_types.jsonrpc import INVALID_PARAMS
 
 from connectors import selectors
+from connectors.api import threads
 from connectors.models import ListingKind
 from connectors.selectors import CallTarget, ConnectionView, UnknownToolError
 from connectors.server_spec import Era
@@ -84,7 +85,10 @@ def _without_task(exchange: Exchange, connection: ConnectionView, params: JSONOb
 
 
 async def _tool_target(exchange: Exchange, name: str) -> CallTarget:
-    """Return where a call goes. Raises UnknownToolError for anything that is not listed here."""
+    """Return where a call goes; one server knows best which tools it has, listed or not.
+
+    Raises UnknownToolError, and what the policy says of a tool that is not listed.
+    """
     principal, endpoint = exchange.principal, exchange.endpoint
     if not endpoint.has_tool(name):
         raise UnknownToolError(f"Unknown tool: {name[:200]}")
@@ -96,7 +100,7 @@ async def _tool_target(exchange: Exchange, name: str) -> CallTarget:
     found = await selectors.targets.find(principal, endpoint.server, lambda kept: kept.has(name))
     tool = found.tools.get(name)
     if tool is None and found.connection.catalog_version:
-        raise UnknownToolError(f"Unknown tool: {name[:200]}")
+        await threads.run(tool_policy.check_unlisted, principal, endpoint.server, name)
     return CallTarget(connection=found.connection, tool=tool)
 
 

@@ -12,7 +12,7 @@ import pytest
 from connectors.started_tasks import TASKS_EXTENSION
 from tests.fakes.raw_server import RawServer, Request, Wire, error
 from tests.fakes.relay.server import RelayServer
-from tests.gateway.hub import Hub, Legacy, Modern
+from tests.gateway.hub import Hub, Legacy, Modern, events_of
 from tests.gateway.streams import Stream, hearing, listening
 from tests.waiting import eventually
 from tests.world import World
@@ -21,6 +21,7 @@ TOOLS = "notifications/tools/list_changed"
 PROMPTS = "notifications/prompts/list_changed"
 UPDATED = "notifications/resources/updated"
 MESSAGE = "notifications/message"
+ELICITED = "notifications/elicitation/complete"
 STATUS = "notifications/tasks/status"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 NOTE = "note://one"
@@ -227,6 +228,40 @@ def test_a_session_hears_of_messages_from_its_own_level_on(hub: Hub) -> None:
         assert (told["data"], told["logger"]) == ({"n": 2}, "db")
 
 
+def levels(server: RelayServer) -> list[Any]:
+    """Return what the server was told, in order, with the calls in between."""
+    seen = tuple(server.seen)
+    told = [each for each in seen if each.get("method") in {"logging/setLevel", "tools/call"}]
+    return [each["params"].get("level", "call") for each in told]  # type: ignore[union-attr]
+
+
+def test_the_level_of_a_request_of_2026_holds_at_an_older_server_during_the_call(hub: Hub) -> None:
+    server = hub.add_relay("demo", is_modern=False)
+    client, session = modern(hub, "/mcp/s/demo"), legacy(hub, "/mcp/s/demo")
+    session.result("logging/setLevel", {"level": "error"})
+    eventually(lambda: levels(server) == ["error"], what="the wish of the session is met")
+    meta = {"io.modelcontextprotocol/logLevel": "info"}
+    answer = client.post("tools/call", {"name": "log", "arguments": {}, "_meta": meta})
+    heard = [each["params"]["data"] for each in events_of(answer.text) if each.get("method")]
+    assert heard == [{"n": None, "deep": [1]}, "a line"]
+    eventually(
+        lambda: levels(server) == ["error", "info", "call", "error"], what="the level is as before"
+    )
+
+
+def test_a_quieter_client_changes_nothing_of_a_level_that_was_set_by_rest(hub: Hub) -> None:
+    server = hub.add_relay("demo", is_modern=False)
+    rest = hub.client().post("/api/v1/servers/demo/logging-level", json={"level": "debug"})
+    assert rest.status_code == 200, rest.text
+    client = legacy(hub, "/mcp/s/demo")
+    client.result("logging/setLevel", {"level": "error"})
+    meta = {"io.modelcontextprotocol/logLevel": "warning"}
+    modern(hub, "/mcp/s/demo").ask("tools/call", {"name": "log", "arguments": {}, "_meta": meta})
+    client.result("resources/subscribe", {"uri": NOTE})  # wishes are looked at in any case
+    until_subscribed(server)
+    assert levels(server) == ["debug", "call"]
+
+
 def test_an_unknown_level_is_refused(hub: Hub) -> None:
     hub.add_relay("demo", is_modern=False)
     answer = legacy(hub).ask("logging/setLevel", {"level": "loud"})
@@ -261,6 +296,22 @@ def test_task_ids_of_a_filter_are_watched_at_the_server(hub: Hub) -> None:
     assert (told["taskId"], told["status"], told["x"]) == (task, "odd", [1])
     assert not server.is_watched("somebody-elses")
     eventually(lambda: not server.is_watched(own), what="nobody watches")
+
+
+def test_the_end_of_what_happens_on_a_page_is_told_to_who_was_asked_to_show_it(hub: Hub) -> None:
+    server = hub.add_relay("demo", is_modern=False)
+    fields: dict[str, Any] = {"capabilities": {"elicitation": {"url": {}}}}
+    asked, other = (
+        Legacy(client=hub.client(), path="/mcp/s/demo", **fields).open() for _ in range(2)
+    )
+    call = {"name": "ask_url", "arguments": {}}
+    assert "result" in asked.call_answering(call, lambda method, params: {"action": "accept"})
+    with hearing(asked) as stream, hearing(other) as quiet:
+        announce(server, ELICITED, {"elicitationId": "somebody-elses"})
+        announce(server, ELICITED, {"elicitationId": "pay-1"})
+        assert stream.message()["params"] == {"elicitationId": "pay-1"}
+        announce(server, TOOLS)
+        assert quiet.message()["method"] == TOOLS
 
 
 # --- somebody else

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -114,8 +115,18 @@ async def _call(client: Wire, name: str, after: float) -> str:
     milliseconds = round(CALL_SECONDS * 1000)
     path = f"{hubs.API}/servers/{name}/tools/sleep/call"
     status, answer = await client.ask("POST", path, {"arguments": {"ms": milliseconds}})
-    is_right = status == 200 and f"slept {milliseconds}".encode() in answer
-    return "right" if is_right else str(status)
+    if status == 200 and f"slept {milliseconds}".encode() in answer:
+        return "right"
+    return f"{status} {_problem(answer)}"
+
+
+def _problem(answer: bytes) -> str:
+    """Name what a refusal is about, so that a row tells one cause from another."""
+    try:
+        document = json.loads(answer)
+        return f"{document['code']}: {document['detail']}"
+    except (ValueError, KeyError, TypeError):
+        return "without a problem document"
 
 
 def _client(stack: Stack, number: int) -> Wire:

@@ -23,6 +23,7 @@ from tests.waiting import eventually
 THREADS = 64
 TERMINAL_SECONDS = 60.0
 """Deadline of the longest call (30 s) and 30 s: guarantee G2."""
+REFUSED = frozenset({"unavailable", "busy", "no_worker"})
 OPEN = ("queued", "claimed", "sent", "input_required")
 
 
@@ -39,7 +40,7 @@ class Answer:
     @property
     def is_accepted(self) -> bool:
         """Whether the hub took the call: it answered with an end of it, or with its address."""
-        return self.status in {200, 202} or self.code not in {"", "unavailable", "no_worker"}
+        return self.status in {200, 202} or self.code not in {"", *REFUSED}
 
 
 @dataclass(slots=True, kw_only=True)

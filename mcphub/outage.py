@@ -26,7 +26,7 @@ class OutageGuard:
         self._is_watching = is_watching
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if self._is_watching and scope["path"].startswith(PREFIX) and watch.is_away():
+        if self._is_watching and watch.is_away() and scope["path"].startswith(PREFIX):
             error = UnavailableError("The database is away.", retry_after=1.0)
             response = problem_response(error, ASGIRequest(scope, io.BytesIO()))
             headers = [(k.lower().encode(), v.encode()) for k, v in response.headers.items()]

@@ -76,6 +76,11 @@ class Entry:
     until: float
     loading: Future[Found]
 
+    @property
+    def is_good(self) -> bool:
+        """One that still loads is: another beside it would only make the queue longer."""
+        return not self.loading.done() or self.until > time.monotonic()
+
 
 class CallTargets:
     """The cache; one for the process."""
@@ -161,8 +166,7 @@ class CallTargets:
         key = _key(principal, slug)
         with self._lock:
             entry = self._entries.get(key)
-            is_fresh = entry is not None and entry.until > time.monotonic()
-            if entry is not None and is_fresh and entry.loading is not instead_of:
+            if entry is not None and entry.is_good and entry.loading is not instead_of:
                 return entry.loading
             loading = self._threads.submit(self._read, principal, slug)
             self._entries[key] = Entry(time.monotonic() + FRESH_SECONDS, loading)

@@ -154,17 +154,27 @@ class _Tenants:
         self._known: dict[uuid.UUID, tuple[float, TenantLimits]] = {}
 
     async def limits(self, tenant_id: uuid.UUID) -> TenantLimits:
-        at, known = self._known.get(tenant_id, (0.0, None))
-        if known is not None and time.monotonic() - at < LIMITS_SECONDS:
+        known = self._fresh(tenant_id)
+        if known is not None:
             return known
         if self._threads is None:
             self._threads = DatabaseThreads(name="quotas", threads=1)
         try:
             async with database_patience():
-                limits = await self._threads.run(_read_limits, tenant_id)
+                return await self._threads.run(self._fresh_or_read, tenant_id)
         except DatabaseError as exc:
             raise UnavailableError("The database is away.", retry_after=1.0) from exc
-        self._known[tenant_id] = (time.monotonic(), limits)
+
+    def _fresh(self, tenant_id: uuid.UUID) -> TenantLimits | None:
+        at, known = self._known.get(tenant_id, (0.0, None))
+        return known if time.monotonic() - at < LIMITS_SECONDS else None
+
+    def _fresh_or_read(self, tenant_id: uuid.UUID) -> TenantLimits:
+        """Look once more: of a burst, the first one in this thread has read for all."""
+        limits = self._fresh(tenant_id)
+        if limits is None:
+            limits = _read_limits(tenant_id)
+            self._known[tenant_id] = (time.monotonic(), limits)
         return limits
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ from mcphub.core.errors import (
     UnavailableError,
 )
 from mcphub.core.offload import DatabaseThreads
-from mcphub.core.patience import DATABASE_SECONDS
+from mcphub.core.patience import database_patience
 from mcphub.core.types import JSONObject
 from tenants.principal import Principal, Scope
 
@@ -340,13 +340,15 @@ async def _insert(call: NewCall) -> Submitted | None:
 async def _stored_soon(call: NewCall) -> Inserted:
     """Insert, or take the call back for certain when the database is too slow to say so."""
     storing = asyncio.ensure_future(ledger.insert(call))
-    await asyncio.wait({storing}, timeout=DATABASE_SECONDS)
-    if storing.done():
-        return storing.result()
-    withdrawing = asyncio.get_running_loop().create_task(_withdraw(storing, call))
-    _withdrawing.add(withdrawing)
-    withdrawing.add_done_callback(_withdrawing.discard)
-    raise UnavailableError("The database is away.", retry_after=1.0)
+    try:
+        async with database_patience():
+            await asyncio.wait({storing})
+    except UnavailableError:
+        withdrawing = asyncio.get_running_loop().create_task(_withdraw(storing, call))
+        _withdrawing.add(withdrawing)
+        withdrawing.add_done_callback(_withdrawing.discard)
+        raise
+    return storing.result()
 
 
 _withdrawing: set[asyncio.Task[None]] = set()

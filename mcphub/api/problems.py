@@ -210,6 +210,7 @@ _TABLE = (
         "The key ring lacks the key that sealed it.",
     ),
     ("unavailable", 503, "A part of the service is away", "Repeat after `Retry-After`."),
+    ("busy", 503, "The service is busy", "Repeat after `Retry-After`; nothing was accepted."),
     ("no_worker", 503, "No session worker is running", "Repeat after `Retry-After`."),
     ("worker_full", 503, "The worker holds as many sessions as it may", "Start more workers."),
     ("stdio_disabled", 409, "Programs are not started here", "The operator decides that."),

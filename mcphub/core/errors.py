@@ -11,6 +11,7 @@ never become one of ours.
     ├─ ConflictError            409
     ├─ LimitError               429  a quota or a rate; retryable
     ├─ UnavailableError         503  a part of the hub is away; retryable
+    │  └─ BusyError             503  nothing is away, but a queue is too long; retryable
     ├─ BlockedUrlError          400  egress policy
     ├─ UpstreamError            502  the upstream server could not be used
     │  ├─ UpstreamTimeoutError  504
@@ -119,6 +120,16 @@ class UnavailableError(HubError):
     status = 503
     retryable = True
     title = "A part of the service is away"
+
+
+class BusyError(UnavailableError):
+    """Everything is there, but a queue of our own is too long for this request."""
+
+    code = "busy"
+    title = "The service is busy"
+
+    def __init__(self) -> None:
+        super().__init__("More has come at once than can be done in time.", retry_after=1.0)
 
 
 class BlockedUrlError(HubError):

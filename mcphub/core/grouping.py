@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Generic, TypeVar
 
-from mcphub.core.errors import UnavailableError
+from mcphub.core.errors import BusyError
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -26,8 +26,8 @@ class GroupWriter(Generic[Item, Answer]):
     """Write items in groups, in the order in which they came.
 
     `write` gets up to `largest` items and returns as many answers, in order. Its exception reaches
-    every caller of that batch. `limit` bounds what may wait; past it `put` raises UnavailableError,
-    so that a slow database is felt by callers instead of by memory.
+    every caller of that batch. `limit` bounds what may wait; past it `put` raises BusyError, so
+    that a slow database is felt by callers instead of by memory.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class GroupWriter(Generic[Item, Answer]):
         future.set_running_or_notify_cancel()  # a cancelled future would fail its whole batch
         with self._wake:
             if len(self._waiting) >= self._limit or self._is_closing:
-                raise UnavailableError("The database does not keep up; try again.", retry_after=1.0)
+                raise BusyError
             self._waiting.append((item, future))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from dataclasses import replace
 from uuid import uuid4
 
@@ -11,12 +13,14 @@ from pytest_django import DjangoAssertNumQueries
 
 from connectors import selectors
 from connectors.models import CatalogTool, Connection, ListingKind
-from connectors.selectors import CallFilter, NotConnectedError, UnknownToolError
+from connectors.selectors import CallFilter, NotConnectedError, UnknownToolError, hot
+from connectors.selectors.hot import Found
 from connectors.selectors.usage import figures_for
 from connectors.server_spec import Era, Relay, ServerSpec, Transport
 from connectors.states import State
 from mcphub.core.crypto import CredentialUnreadableError, Secret
 from mcphub.core.errors import NotFoundError
+from tenants.principal import Principal
 from tests.connectors.server_factories import (
     SEARCH,
     approved,
@@ -273,6 +277,32 @@ def test_where_a_call_goes_is_read_once_and_then_known(world: World) -> None:
     selectors.targets.forget(principal, "mine")
     with pytest.raises(UnknownToolError):
         target_of(principal, "mine", "search")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_callers_share_a_load_that_takes_longer_than_it_stays_fresh(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_connected(world.alice, "mine")
+    reads, everybody_asked = [], threading.Event()
+
+    def slow(principal: Principal, slug: str) -> Connection:
+        reads.append(slug)
+        everybody_asked.wait(5.0)
+        return selectors.connection_for(principal, slug)
+
+    async def burst() -> list[Found]:
+        find = selectors.targets.find
+        asked = [asyncio.ensure_future(find(world.alice.principal, "mine")) for _ in range(5)]
+        asyncio.get_running_loop().call_soon(everybody_asked.set)
+        return await asyncio.gather(*asked)
+
+    monkeypatch.setattr(hot, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(hot, "connection_for", slow)
+    found = asyncio.run(burst())
+
+    assert len(found) == 5
+    assert reads == ["mine"]
 
 
 @pytest.mark.django_db(transaction=True)

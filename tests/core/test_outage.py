@@ -45,12 +45,54 @@ def test_outside_of_the_views_it_is_a_503_too(rf: RequestFactory) -> None:
     assert pages.server_error(rf.get("/admin/")).status_code == 500
 
 
-async def test_patience_with_the_database_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_patience_ends_when_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcphub.core.patience.DATABASE_SECONDS", 0.01)
+    monkeypatch.setattr(watch, "has_seen_it_away", lambda: True)
     with pytest.raises(UnavailableError) as caught:
         async with database_patience():
             await asyncio.Event().wait()
-    assert caught.value.retry_after == 1.0
+    assert (caught.value.problem_code, caught.value.retry_after) == ("unavailable", 1.0)
+
+
+async def test_an_outage_that_begins_while_a_request_waits_ends_its_patience(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcphub.core.patience.DATABASE_SECONDS", 0.01)
+    monkeypatch.setattr("mcphub.core.patience.LOOK_SECONDS", 0.01)
+    looks = iter([False, False])
+    monkeypatch.setattr(watch, "has_seen_it_away", lambda: next(looks, True))
+    with pytest.raises(UnavailableError) as caught:
+        async with database_patience():
+            await asyncio.Event().wait()
+    assert caught.value.problem_code == "unavailable"
+
+
+async def test_a_turn_that_comes_late_comes_while_the_database_is_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mcphub.core.patience.DATABASE_SECONDS", 0.01)
+    monkeypatch.setattr("mcphub.core.patience.LOOK_SECONDS", 0.01)
+    looked, turn = 0, asyncio.Event()
+
+    def look() -> bool:
+        nonlocal looked
+        looked += 1
+        if looked == 3:
+            turn.set()
+        return False
+
+    monkeypatch.setattr(watch, "has_seen_it_away", look)
+    async with database_patience():
+        await turn.wait()
+    assert looked == 3
+
+
+async def test_a_turn_that_never_comes_is_told_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcphub.core.patience.BUSY_SECONDS", 0.01)
+    with pytest.raises(UnavailableError) as caught:
+        async with database_patience():
+            await asyncio.Event().wait()
+    assert (caught.value.problem_code, caught.value.retry_after) == ("busy", 1.0)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -70,7 +70,10 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Again:
-    """Nothing has left: give the call back, to be claimed here after `pause` or by `holder`."""
+    """Give the call back, to be claimed here after `pause` or by `holder`.
+
+    Nothing has left, or the rest of its answer can be asked for by another holder.
+    """
 
     pause: float = 0.0
     holder: str = ""

@@ -12,9 +12,9 @@ import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
@@ -40,7 +40,7 @@ from connectors.services.input_rounds import PAUSES, Round
 from connectors.services.ledger import Claim, Claimed
 from connectors.services.outcomes import CallOutcome
 from connectors.services.places import Places
-from connectors.services.runs import Run
+from connectors.services.runs import Counts, Run, Sessions
 from connectors.upstream.contract import StreamPosition, UpstreamRequest
 from mcphub.core.clock import Deadline, now
 from mcphub.core.errors import HubError, UnavailableError, UpstreamError, UpstreamTimeoutError
@@ -52,39 +52,13 @@ GUARD_SECONDS = 2.0
 NOTE_SECONDS = 1.0
 CLAIM_PAUSE = 0.5
 STORE_SECONDS = 60.0
+BRIEF_SECONDS = 5.0
+"""In which a call may end by itself before a draining worker leaves it to another one."""
 STOP_SECONDS = 3.0
 FAREWELL_SECONDS = 0.5
 """Which the answer "cancel" gets on its way to a server before its call is cancelled."""
 
 logger = logging.getLogger(__name__)
-
-
-class Sessions(Protocol):
-    """What the executor needs of the worker's sessions."""
-
-    worker: str
-
-    def is_open(self, connection_id: uuid.UUID) -> bool: ...
-
-    async def ensure_open(self, connection_id: uuid.UUID) -> None:
-        """Raise the HubError that prevents it; HeldElsewhereError when another worker has it."""
-
-    async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject: ...
-
-    def declared(self, connection_id: uuid.UUID, relay: JSONObject | None) -> JSONObject:
-        """Return what the server of a call may ask."""
-        ...
-
-
-@dataclass(slots=True, kw_only=True)
-class Counts:
-    """What the executor has done since it started."""
-
-    claimed: int = 0
-    duplicates: int = 0
-    finished: int = 0
-    outrun: int = 0
-    """Ends that did not count, since somebody else had the row."""
 
 
 class Executor:
@@ -144,11 +118,18 @@ class Executor:
         return len(queued)
 
     async def drain(self, seconds: float = 25.0) -> None:
-        """Take nothing new, end what waits for a person, let the rest finish, then end that too."""
+        """Take nothing new, end what waits for a person, let the rest finish, then end that too.
+
+        What takes long and can be resumed is left to the next holder of its session.
+        """
         self._is_draining = True
         for run in filter(lambda run: run.is_asking, self._runs.values()):
             run.give_up()
-        await self.idle(seconds)
+        brief = min(seconds, BRIEF_SECONDS)
+        await self.idle(brief)
+        for run in self._runs.values():
+            run.leave()
+        await self.idle(seconds - brief)
         for run in self._runs.values():
             run.give_up()
         await self.idle(STOP_SECONDS)
@@ -217,6 +198,9 @@ class Executor:
             return False
         if isinstance(verdict, Round):
             return await self._park(run, call, verdict)
+        if run.is_left and not await self._keep_position(run, call):
+            self.counts.outrun += 1
+            return False
         return await self._give_back(call, verdict)
 
     async def _claim(self, wish: Claim) -> Claimed | None:
@@ -242,7 +226,7 @@ class Executor:
                 return
 
     async def _executed(self, run: Run, call: Claimed) -> Ending | Again | Round:
-        run.has_begun = False
+        run.has_begun, run.position = False, None
         if call.is_cancel_requested or run.is_cancelled:
             return endings.cancelled(was_sent=False)
         if call.deadline_at <= now():
@@ -276,6 +260,7 @@ class Executor:
             run.notes = CallNotes(call, tick_pipeline())
         left = (call.deadline_at - now()).total_seconds()
         run.has_begun = True
+        run.position = StreamPosition(**call.stream) if call.stream else None  # type: ignore[arg-type]  # our own JSON
         return await self._sessions.request(
             call.connection_id,
             UpstreamRequest(
@@ -290,7 +275,8 @@ class Executor:
                 on_notification=run.notes.take if run.notes else None,
                 on_progress=lambda seen: self._on_progress(run, call, seen),
                 on_position=lambda position: self._on_position(run, call, position),
-                resume_at=StreamPosition(**call.stream) if call.stream else None,  # type: ignore[arg-type]  # our own JSON
+                resume_at=run.position,
+                is_left=lambda: run.is_left,
             ),
         )
 
@@ -300,6 +286,13 @@ class Executor:
                 await self._sessions.ensure_open(call.connection_id)
         except TimeoutError as exc:
             raise UpstreamTimeoutError(was_sent=False) from exc
+
+    async def _keep_position(self, run: Run, call: Claimed) -> bool:
+        """Store the newest position first: a sent call is released with one or not at all."""
+        if run.position is None:
+            return False
+        note = ledger.NoteStream(fence=call.fence, stream=asdict(run.position))
+        return await self._stored(partial(ledger.note_stream, note))
 
     async def _give_back(self, call: Claimed, again: Again) -> bool:
         if not await self._stored(partial(ledger.release, call.fence)):
@@ -384,6 +377,7 @@ class Executor:
 
     def _on_position(self, run: Run, call: Claimed, position: StreamPosition) -> None:
         """Keep it, once a second: from an older one the server says more again, no less."""
+        run.position = position
         if time.monotonic() - run.position_noted_at >= NOTE_SECONDS:
             run.position_noted_at = time.monotonic()
             note = ledger.NoteStream(fence=call.fence, stream=asdict(position))

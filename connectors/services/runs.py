@@ -1,11 +1,13 @@
-"""Runs: one call in a worker's hands, and what its exchange came to."""
+"""Runs: one call in a worker's hands, what it needs of sessions, and what its exchange came to."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
+import uuid
 from dataclasses import dataclass
+from typing import Protocol
 
 from connectors.models import CallStatus
 from connectors.queue import LaneEntry
@@ -14,10 +16,39 @@ from connectors.services.call_notes import CallNotes
 from connectors.services.endings import Again, Ending
 from connectors.services.input_rounds import Round
 from connectors.services.ledger import Claimed
+from connectors.upstream.contract import StreamPosition, UpstreamRequest
 from mcphub.core.errors import HubError, ProtocolError, UpstreamTimeoutError
 from mcphub.core.types import JSONObject
 
 logger = logging.getLogger(__name__)
+
+
+class Sessions(Protocol):
+    """What the executor needs of the worker's sessions."""
+
+    worker: str
+
+    def is_open(self, connection_id: uuid.UUID) -> bool: ...
+
+    async def ensure_open(self, connection_id: uuid.UUID) -> None:
+        """Raise the HubError that prevents it; HeldElsewhereError when another worker has it."""
+
+    async def request(self, connection_id: uuid.UUID, request: UpstreamRequest) -> JSONObject: ...
+
+    def declared(self, connection_id: uuid.UUID, relay: JSONObject | None) -> JSONObject:
+        """Return what the server of a call may ask."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True)
+class Counts:
+    """What the executor has done since it started."""
+
+    claimed: int = 0
+    duplicates: int = 0
+    finished: int = 0
+    outrun: int = 0
+    """Ends that did not count, since somebody else had the row."""
 
 
 @dataclass(slots=True, eq=False)
@@ -30,6 +61,9 @@ class Run:
     has_begun: bool = False
     is_cancelled: bool = False
     is_stopped: bool = False
+    is_left: bool = False
+    position: StreamPosition | None = None
+    """From where another holder of the session can ask for the rest of the answer."""
     is_expired: bool = False
     """A question of the server was not answered in time."""
     noted_at: float = 0.0
@@ -55,6 +89,12 @@ class Run:
         """End the exchange because its worker ends."""
         self.is_stopped = True
         self.stop()
+
+    def leave(self) -> None:
+        """Leave the answer to whoever holds the session next, if its stream can be resumed."""
+        if self.position is not None and not (self.is_asking or self.is_cancelled):
+            self.is_left = True
+            self.stop()
 
     @property
     def is_asking(self) -> bool:
@@ -118,7 +158,7 @@ def _stopped(run: Run) -> Ending | Again:
     """Say what a call comes to whose exchange was ended from here, or with its session."""
     if run.is_cancelled:
         return endings.cancelled(was_sent=run.has_begun)
-    if not run.has_begun:
+    if not run.has_begun or run.is_left:
         return Again()
     return endings.unknown("outcome_unknown" if run.is_stopped else "timeout")
 

@@ -73,7 +73,8 @@ class BaseSession(Session):
                 raise
             raise error from exc
         except asyncio.CancelledError:
-            self._cancel_upstream(call, "The caller gave up.")
+            if not call.request.is_left():
+                self._cancel_upstream(call, "The caller gave up.")
             raise
         finally:
             call.timer = None  # it is over; a question that ends only now must not set it again

@@ -97,6 +97,8 @@ class UpstreamRequest:
     """Told when the answer's stream can be resumed from a later point than before."""
     resume_at: StreamPosition | None = None
     """Set: it was sent before, so only the rest of its answer is asked for."""
+    is_left: Callable[[], bool] = lambda: False
+    """Whether another holder waits for the answer from now on: giving up is no cancelling then."""
     idle_timeout: float | None = None
 
 

@@ -16,7 +16,7 @@ from connectors.services import claimed_calls, execution, ledger, tool_calls
 from connectors.services.endings import HeldElsewhereError
 from connectors.services.outcomes import REPLY_BYTES, CallOutcome, outcome_of
 from connectors.services.tool_calls import Submitted
-from connectors.upstream.contract import UpstreamRequest
+from connectors.upstream.contract import StreamPosition, UpstreamRequest
 from mcphub.core.clock import now
 from mcphub.core.errors import ProtocolError, UpstreamError, UpstreamTimeoutError
 from mcphub.core.types import JSONObject
@@ -265,6 +265,31 @@ async def test_draining_ends_what_was_sent_as_unknown_and_leaves_the_rest_queued
     late = await stack.submit()
     assert await tool_calls.wait(late.id, 0.05) is None
     assert (await stack.row(late.id)).status == "queued"
+
+
+async def test_draining_leaves_an_answer_that_can_be_resumed_to_the_next_holder(
+    stack: Stack,
+) -> None:
+    asked: asyncio.Future[UpstreamRequest] = asyncio.get_running_loop().create_future()
+
+    async def stream(request: UpstreamRequest) -> JSONObject:
+        assert request.on_position is not None
+        for event in ("1", "2"):
+            request.on_position(StreamPosition(session="s", request=7, event=event))
+        asked.set_result(request)
+        await asyncio.Event().wait()
+        return {}
+
+    stack.sessions.answer = stream
+    await stack.start_worker()
+    sent = await stack.submit()
+    request = await asyncio.wait_for(asked, 5)
+    await stack.executor.drain(0.05)
+    row = await stack.row(sent.id)
+    assert (row.status, row.worker) == ("queued", "")
+    assert row.sent_at is not None
+    assert row.stream == {"session": "s", "request": 7, "event": "2"}
+    assert request.is_left()
 
 
 async def test_an_end_is_kept_until_the_database_is_back(

@@ -56,10 +56,10 @@ class RunningHub:
         """Process id of a child ("web1", "worker2", "beat", "demo", "valkey") while it runs."""
         return eventually(lambda: self.pids().get(name), 20.0, f"{name} has a process") or 0
 
-    def kill(self, name: str) -> int:
-        """End one child with SIGKILL; returns the id that it had."""
+    def kill(self, name: str, number: int = signal.SIGKILL) -> int:
+        """Signal one child; returns the id that it had."""
         pid = self.pid(name)
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
         return pid
 
     def tree(self) -> set[int]:

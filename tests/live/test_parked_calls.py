@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -148,6 +149,20 @@ def test_a_running_call_is_resumed_by_the_worker_that_takes_over(chaos: Chaos) -
         assert (row["status"], row["attempt"]) == ("succeeded", 2), row
         assert said(row) == "slept 6000"
         assert demo.executions["slow"] == 1
+
+
+def test_a_running_call_is_left_to_the_next_worker_by_one_that_is_stopped(chaos: Chaos) -> None:
+    with asking(chaos, Kind.RESUMABLE) as (api, slug, demo):
+        queued = api.call(
+            slug, "sleep", {"ms": 15_000, "callId": "long"}, headers={"Prefer": "respond-async"}
+        ).json()
+        eventually(lambda: demo.executions["long"], 20.0, "the call runs")
+        eventually(lambda: chaos.has_position(queued["id"]), 10.0, "its stream is noted")
+        chaos.hub.kill(chaos.holder(slug), signal.SIGTERM)
+        row = ended(api, queued["id"])
+        assert (row["status"], row["attempt"]) == ("succeeded", 2), row
+        assert said(row) == "slept 15000"
+        assert demo.executions["long"] == 1
 
 
 @pytest.mark.node

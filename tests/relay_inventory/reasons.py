@@ -71,17 +71,6 @@ REASONS: tuple[Reason, ...] = (
         row="capability experimental.vendor.example/beam",
         text="Experimental capabilities may need methods that the hub does not forward.",
     ),
-    Reason(
-        row="roots/list_changed",
-        text="Not relayed: a server that wants to know the roots asks for them in its next call.",
-    ),
-    Reason(
-        row="logging level",
-        client="modern",
-        server="legacy",
-        text="A level of one request sets no level of a session that others share; lines of the "
-        "call that the server sends anyway arrive.",
-    ),
     *tasks_between_eras(),
 )
 

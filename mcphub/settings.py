@@ -94,6 +94,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "mcphub.api.page_errors.PageErrorMiddleware",
 ]
 ROOT_URLCONF = "mcphub.urls"
 ASGI_APPLICATION = "mcphub.asgi.application"

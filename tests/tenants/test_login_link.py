@@ -8,6 +8,7 @@ from django.test import Client
 from redis import Redis
 
 from tenants import services
+from tests.conftest import BundledValkey
 from tests.world import World
 
 
@@ -65,3 +66,18 @@ def test_link_is_forgotten_in_ten_minutes_and_not_kept_in_clear(world: World, re
     (name,) = [key for key in redis.scan_iter() if b":login-link:" in key]
     assert token.encode() not in name
     assert 0 < redis.ttl(name) <= 600
+
+
+def test_a_link_that_cannot_be_looked_up_is_told_to_be_tried_again(
+    client: Client, own_valkey: BundledValkey
+) -> None:
+    own_valkey.stop()
+    try:
+        page = client.get("/login/once/anything", headers={"Accept": "text/html"})
+        problem = client.get("/login/once/anything", headers={"Accept": "application/json"})
+    finally:
+        own_valkey.start()
+    assert (page.status_code, page["Content-Type"]) == (503, "text/plain; charset=utf-8")
+    assert int(page["Retry-After"]) > 0
+    assert "Try again" in page.content.decode()
+    assert (problem.status_code, problem.json()["code"]) == (503, "unavailable")

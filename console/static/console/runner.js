@@ -38,13 +38,18 @@ export class Run {
     }
   }
 
-  /** Long-poll the ledger until the end; a hub that goes away meanwhile is asked again. */
+  /**
+   * Long-poll the ledger until the end; a hub that goes away meanwhile is asked again. The first look does
+   * not wait: what events told before the id was known here is in the ledger already.
+   */
   async follow() {
     let failures = 0;
+    let wait = 0;
     while (this.isOpen) {
       try {
-        const call = await this.store.hub.get(`/calls/${this.id}`, { wait: POLL_SECONDS });
+        const call = await this.store.hub.get(`/calls/${this.id}`, { wait });
         failures = 0;
+        wait = POLL_SECONDS;
         this.take(call);
       } catch (problem) {
         failures += 1;

@@ -37,8 +37,8 @@ CHILDREN = 2
 KEPT_PLANS = 2000
 WAITING_MAX = 200
 # Wall clock, the safety net above the child's own limits of CPU time.
-CHECK_SECONDS = 2.0
-COMPILE_SECONDS = 3.0
+CHECK_SECONDS = 4.0
+COMPILE_SECONDS = 6.0
 # How long a schema that cost a child its life is left alone: 2, 4, 8, … seconds.
 BAN_SECONDS_MAX = 64.0
 

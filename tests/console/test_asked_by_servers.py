@@ -144,7 +144,7 @@ def test_sampling_and_roots_are_asked_only_after_consent(page: Page, visitor: Vi
             page.click(f"consent-{kind}")
             agreed = f"[data-testid=consent-{kind}]:checked:not([disabled])"
             page.until(f"document.querySelector('{agreed}')", f"{kind} is agreed to")
-        page.until("document.querySelector('.page-head [data-state=connected]')", "anew", 30)
+            page.until("document.querySelector('.page-head [data-state=connected]')", "anew", 30)
         page.click("tab-tools")
         run(page, "sample")
         answer_in_requests(page, "sampling")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,6 +139,13 @@ class _Announcing(uvicorn.Server):
         self.loop = asyncio.get_running_loop()
         await super().startup()
         self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End streams too that outlast the server, whose sockets would be left open."""
+        await super().shutdown(sockets)
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        await asyncio.sleep(0)
 
     @property
     def port(self) -> int:

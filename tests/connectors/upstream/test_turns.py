@@ -7,7 +7,7 @@ import time
 
 from connectors.upstream.turns import TURN_SECONDS, Turns
 
-MESSAGES = 40
+MESSAGES = 400
 
 
 async def test_others_run_between_the_messages_of_a_flood() -> None:

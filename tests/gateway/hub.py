@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -165,8 +166,30 @@ def events_of(text: str) -> list[dict[str, Any]]:
     return [json.loads(line.removeprefix("data: ")) for line in lines]
 
 
+def last_message(answer: httpx.Response) -> dict[str, Any]:
+    """Return the response message of an answer, be it JSON or a whole stream."""
+    if answer.headers["content-type"] == "text/event-stream":
+        return events_of(answer.text)[-1]
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+class RawClient(ABC):
+    """What the raw clients of both eras have in common."""
+
+    @abstractmethod
+    def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Return the response message."""
+
+    def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        found = self.ask(method, params)
+        assert "result" in found, found
+        result: dict[str, Any] = found["result"]
+        return result
+
+
 @dataclass(kw_only=True)
-class Modern:
+class Modern(RawClient):
     """A raw client of 2026-07-28 at one endpoint."""
 
     client: httpx.Client
@@ -180,18 +203,7 @@ class Modern:
         return self.client.post(self.path, json=body, headers=modern_headers(method, name))
 
     def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the response message."""
-        answer = self.post(method, params)
-        if answer.headers["content-type"] == "text/event-stream":
-            return events_of(answer.text)[-1]
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        found = self.ask(method, params)
-        assert "result" in found, found
-        result: dict[str, Any] = found["result"]
-        return result
+        return last_message(self.post(method, params))
 
     def call_answering(
         self, params: Mapping[str, Any], answer: Answering, *, via: Modern | None = None
@@ -212,7 +224,7 @@ class Modern:
 
 
 @dataclass(kw_only=True)
-class Legacy:
+class Legacy(RawClient):
     """A raw client of the handshake era at one endpoint; `open` makes the session."""
 
     client: httpx.Client
@@ -255,17 +267,7 @@ class Legacy:
         return self.post({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
     def ask(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        answer = self.post(self.request(method, params))
-        if answer.headers["content-type"] == "text/event-stream":
-            return events_of(answer.text)[-1]
-        found: dict[str, Any] = answer.json()
-        return found
-
-    def result(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        found = self.ask(method, params)
-        assert "result" in found, found
-        result: dict[str, Any] = found["result"]
-        return result
+        return last_message(self.post(self.request(method, params)))
 
     def call_answering(
         self,
